@@ -10,11 +10,9 @@ from typing import TypeVar
 
 import attrs
 
-from .a2a import RemoteAgentConfig
-from .agent_config import AgentConfig
-from .approver_checks import check_approvers
-from .auth_checks import check_auth
-from .checks import (
+from .checks.approver_checks import check_approvers
+from .checks.auth_checks import check_auth
+from .checks.checks import (
     check_bearers,
     check_delegates,
     check_model_names,
@@ -25,20 +23,22 @@ from .checks import (
     misspelled,
     model_names,
 )
-from .compose import compose
-from .delegates import remote_agents
-from .errors import ConfigError, Problem, in_order
-from .interpolate import escape, parse
-from .mcp import BROUGHT, McpServerConfig
-from .mcp_flag import flag_servers
-from .reader import Reader
-from .secrets import secrets_of_variables, shown_address
-from .shape import keys_of, written_as
-from .shared_secrets import weak_entrances, weak_exits
-from .tree import fill_in, without_addresses
-from .values import KeyPath, Mark, Scalar, Table, Value, as_list, dotted, items, plain
-from .variables import Variables
-from .warnings import warnings_of
+from .checks.delegates import remote_agents
+from .checks.shared_secrets import weak_entrances, weak_exits
+from .checks.tree import fill_in, without_addresses
+from .checks.warnings import warnings_of
+from .described.shape import keys_of, written_as
+from .reading.mcp_flag import flag_servers
+from .reading.reader import Reader
+from .sections.a2a import RemoteAgentConfig
+from .sections.agent_config import AgentConfig
+from .sections.mcp import BROUGHT, McpServerConfig
+from .sections.secrets import secrets_of_variables, shown_address
+from .text.compose import compose
+from .text.errors import ConfigError, Problem, in_order
+from .text.interpolate import escape, parse
+from .text.values import KeyPath, Mark, Scalar, Table, Value, as_list, dotted, items, plain
+from .text.variables import Variables
 
 Callee = TypeVar("Callee", McpServerConfig, RemoteAgentConfig)
 

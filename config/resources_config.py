@@ -8,11 +8,11 @@ from pathlib import Path
 
 import attrs
 
-from .errors import ConfigError, in_order
+from .described.shape import NO_TILDE, about, default
 from .load import read_mapping
-from .reader import Reader
-from .shape import NO_TILDE, about, default
-from .variables import Variables
+from .reading.reader import Reader
+from .text.errors import ConfigError, in_order
+from .text.variables import Variables
 
 
 @attrs.frozen(kw_only=True)

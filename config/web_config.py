@@ -9,14 +9,14 @@ from urllib.parse import urlsplit
 
 import attrs
 
-from .address import HOST_NAME
-from .agent_config import ServerConfig
-from .errors import ConfigError, in_order
+from .described.shape import about, default
 from .load import locate, read_mapping
-from .reader import Reader
-from .shape import about, default
-from .values import Scalar
-from .variables import Variables
+from .reading.reader import Reader
+from .sections.address import HOST_NAME
+from .sections.agent_config import ServerConfig
+from .text.errors import ConfigError, in_order
+from .text.values import Scalar
+from .text.variables import Variables
 
 DEFAULT_WEB_FILE = Path("config", "web.yaml")
 """Relative to the working directory."""

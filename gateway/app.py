@@ -6,29 +6,29 @@ from collections.abc import Sequence
 
 import attrs
 
-from ..actors.agent import Agent
+from ..actors.agent.agent import Agent
 from .a2a.a2a_routes import A2A
 from .a2a.agent_card import ALL_OFFERED, Offered
 from .a2a.push import PushNotifier
 from .agui.agui_routes import AGUI
-from .approval_routes import Approvals
 from .auth.authenticator import Authenticator
 from .auth.login import with_login
 from .auth.session_routes import SessionRoutes
-from .conversation_routes import Conversations
+from .contract.operations import OPERATIONS
 from .fleet.delta_source import DeltaSource
 from .fleet.fleet_routes import FleetRoutes
 from .http.host_and_origin import allowed_by
 from .http.quart_app import Application
 from .http.request_observer import RequestObserver
-from .live_routes import Live
-from .openapi import document
-from .operations import OPERATIONS
-from .policy_routes import PolicyRoutes
-from .refused_request import named_on_error
-from .secured_operation import schemes_of
-from .short_ids import with_whole_ids
-from .system_routes import Emergency, System, docs_page
+from .rest.approval_routes import Approvals
+from .rest.conversation_routes import Conversations
+from .rest.live_routes import Live
+from .rest.openapi import document
+from .rest.policy_routes import PolicyRoutes
+from .rest.refused_request import named_on_error
+from .rest.secured_operation import schemes_of
+from .rest.short_ids import with_whole_ids
+from .rest.system_routes import Emergency, System, docs_page
 from .web.page_routes import WebPage
 
 

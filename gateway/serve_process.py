@@ -26,16 +26,16 @@ from pathlib import Path
 import attrs
 import trio
 
-from ..actors.agent import Agent
+from ..actors.agent.agent import Agent
+from ..actors.agent.open_agent import open_agent, working_grace
 from ..actors.common.errors import Misconfigured, StartError, sentences
 from ..actors.gate.unapproved import summary
-from ..actors.open_agent import open_agent, working_grace
-from ..config.agent_config import AgentConfig
-from ..config.errors import ConfigError
+from ..config.sections.agent_config import AgentConfig
+from ..config.text.errors import ConfigError
 from ..runtime.clock import ProcessClock
 from ..runtime.errors import RestartLimitReached
 from ..runtime.journal.errors import JournalError
-from ..runtime.journal.files import announce
+from ..runtime.journal.sqlite.files import announce
 from ..runtime.journal.store_address import LEASE
 from .a2a.push import open_push
 from .app import make_app

@@ -161,17 +161,17 @@ class Context(Generic[A]):
             await mailbox.hand_out(take)
 
     async def _handle(self, handle: Handler[A], envelope: Envelope) -> None:
-        if envelope.settled:
+        if envelope.done:
             return  # withdrawn while it was queued
         nested = handling.set(envelope)
         carried = current_trace.set(envelope.trace)
         try:
-            if envelope.answered is None:
+            if envelope.replied is None:
                 await handle(envelope.message)
-                envelope.answer(None)
+                envelope.reply(None)
             else:
                 with trio.CancelScope() as envelope.scope:
-                    envelope.answer(await handle(envelope.message))
+                    envelope.reply(await handle(envelope.message))
         except Exception as error:
             refusal = _refusal(error)
             if refusal is None:

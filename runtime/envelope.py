@@ -23,9 +23,9 @@ current_trace: ContextVar[Trace] = ContextVar("trace", default=NO_TRACE)
 
 @attrs.define(eq=False)
 class Envelope:
-    """A message in transit, with the data that is needed to handle and answer it.
+    """A message in transit, with the data that is needed to handle it and reply.
 
-    An envelope is settled once: by an answer, an error or the withdrawal of the ask. Later outcomes are
+    An envelope is done once: by a reply, an error or the withdrawal of the ask. Later outcomes are
     ignored.
     """
 
@@ -37,34 +37,34 @@ class Envelope:
     parent: Envelope | None
     """The message that the asker was handling when it asked; None for a hint."""
     trace: Trace
-    answered: trio.Event | None = None
+    replied: trio.Event | None = None
     """None for a hint, whose sender does not wait."""
-    settled: bool = False
-    """No task waits for an answer any more: it was answered, failed or withdrawn, or it is a handled hint."""
+    done: bool = False
+    """No task waits for a reply any more: it was replied to, failed or withdrawn, or it is a handled hint."""
     scope: trio.CancelScope | None = None
     """The scope around the handler of an ask while the handler runs."""
     _value: Any = None
     _error: ActorError | None = None
 
-    def answer(self, value: object) -> None:
-        if not self.settled:
+    def reply(self, value: object) -> None:
+        if not self.done:
             self._value = value
-            self._settle()
+            self._finish()
 
     def fail(self, error: ActorError) -> None:
-        if not self.settled:
+        if not self.done:
             self._error = error
-            self._settle()
+            self._finish()
 
-    def _settle(self) -> None:
-        self.settled = True
-        if self.answered is not None:
-            self.answered.set()
+    def _finish(self) -> None:
+        self.done = True
+        if self.replied is not None:
+            self.replied.set()
 
     def withdraw(self) -> None:
-        """Settle the envelope without an outcome and cancel the handler, if it is running."""
-        if not self.settled:
-            self.settled = True
+        """End the envelope without an outcome and cancel the handler, if it is running."""
+        if not self.done:
+            self.done = True
             if self.scope is not None:
                 self.scope.cancel()
 
@@ -82,13 +82,13 @@ class Envelope:
     def refuse_cycle(self) -> None:
         """Raise AskCycle if the target incarnation is handling a message that this ask is nested in.
 
-        Settled messages do not count: a background task that outlives its handler blocks no ask.
+        Messages that are done do not count: a background task that outlives its handler blocks no ask.
         """
         path = [self.actor]
         outer = self.parent
         while outer is not None:
             path.append(outer.actor)
-            if outer.mailbox is self.mailbox and not outer.settled:
+            if outer.mailbox is self.mailbox and not outer.done:
                 raise AskCycle(tuple(reversed(path)))
             outer = outer.parent
 

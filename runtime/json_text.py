@@ -27,8 +27,8 @@
 Sizes are bounded where the bytes arrive, not here. "~1,000" is Python's recursion limit. "exact" holds up
 to 4,300 digits, which is Python's limit; above it `load_mcp` returns null, and the others raise. All
 readers raise ValueError, for nesting too. Text for people, such as arguments in a prompt, is made with
-`json.dumps` where it is shown. `actors/mcp/message_bound.py` reads the beginnings of messages that are too
-long, which are not JSON.
+`json.dumps` where it is shown. `actors/mcp/wire/message_bound.py` reads the beginnings of messages that
+are too long, which are not JSON.
 """
 
 from __future__ import annotations

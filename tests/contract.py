@@ -11,8 +11,8 @@ from urllib.parse import unquote, urlsplit
 import httpx2
 from jsonschema import Draft202012Validator
 
-from stopgo.gateway.openapi import document
-from stopgo.gateway.secured_operation import SCHEMES
+from stopgo.gateway.rest.openapi import document
+from stopgo.gateway.rest.secured_operation import SCHEMES
 
 SPEC = json.loads(document("an agent", ""))
 SPEC_WITH_AUTH = json.loads(document("an agent", "", tuple(SCHEMES)))

@@ -147,7 +147,7 @@ if __name__ == "__main__":
         os._exit(0)
     sys.path.pop(0)  # the folder of this file
     # What a server needs: its own modules, and those that it imports when it has to.
-    import stopgo.actors.mcp.sdk
+    import stopgo.actors.mcp.wire.sdk
     import stopgo.gateway.serve_process  # noqa: F401
     from stopgo.gateway.cli.main import main as run_stopgo
 

@@ -226,7 +226,23 @@ def methods(cls: type[Any]) -> dict[str, list[Definition]]:
     for each in node.body:
         if isinstance(each, Method) and not is_property(each) and not is_hidden(cls, each.name):
             found.setdefault(each.name, []).append(each)
+    for twin, said in pairwise(node.body):
+        match twin:
+            case ast.Assign(
+                targets=[ast.Name(id=name)],
+                value=ast.Call(func=ast.Name(id="_posting"), args=[ast.Name(id=of)]),
+            ):
+                found[name] = [posting(name, found[of][0], said)]
     return found
+
+
+def posting(name: str, command: Definition, said: ast.stmt) -> Definition:
+    """The twin of a command, which returns a `Turn` at once."""
+    assert isinstance(command, ast.AsyncFunctionDef)
+    [returned] = ast.parse("Turn").body
+    assert isinstance(returned, ast.Expr)
+    twin = ast.AsyncFunctionDef(name, command.args, [said], [], returned.value)
+    return ast.copy_location(twin, command)
 
 
 def of_function(overloads: list[Definition]) -> str:

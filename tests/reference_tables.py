@@ -13,17 +13,17 @@ from typing import Any
 
 import attrs
 
-from stopgo.actors.log.keys import FORMS
+from stopgo.actors.log.words.keys import FORMS
+from stopgo.config.described.shape import about_of
+from stopgo.config.reading.schema import json_schema
 from stopgo.config.resources_config import ResourcesConfig
-from stopgo.config.schema import json_schema
-from stopgo.config.shape import about_of
 from stopgo.config.web_config import WebConfig
-from stopgo.gateway.openapi import document
-from stopgo.gateway.operations import OPERATIONS
+from stopgo.gateway.contract.declaration import SHAPES, Shape, is_optional
+from stopgo.gateway.contract.frame_shapes import Frame
+from stopgo.gateway.contract.operations import OPERATIONS
+from stopgo.gateway.contract.shape_schema import about_shape, components, schema
+from stopgo.gateway.rest.openapi import document
 from stopgo.gateway.telemetry.metrics import DEFINITIONS, Definition
-from stopgo.gateway.wire.declaration import SHAPES, Shape, is_optional
-from stopgo.gateway.wire.frame_shapes import Frame
-from stopgo.gateway.wire.shape_schema import about_shape, components, schema
 from tests import python_reference
 
 REFERENCE = Path(__file__).parents[1] / "docs" / "reference"

@@ -34,7 +34,7 @@ import psutil
 import pytest
 import yaml
 
-from stopgo.actors.models.script_reader import load_script
+from stopgo.actors.models.offline.script_reader import load_script
 from stopgo.config.load import load_config
 from stopgo.config.web_config import load_web_config
 from tests.fleet.cluster import url_of

@@ -11,12 +11,12 @@ import pytest
 
 import stopgo
 from stopgo.actors.common.errors import ErrorCode
-from stopgo.actors.log import events, keys
-from stopgo.actors.models.script import ScriptEntry, When
+from stopgo.actors.log.words import events, keys
+from stopgo.actors.models.offline.script import ScriptEntry, When
+from stopgo.gateway.contract.declaration import SHAPES
+from stopgo.gateway.contract.operation import Operation
+from stopgo.gateway.contract.operations import OPERATIONS
 from stopgo.gateway.http.errors import STATUS
-from stopgo.gateway.operation import Operation
-from stopgo.gateway.operations import OPERATIONS
-from stopgo.gateway.wire.declaration import SHAPES
 from tests import python_reference, reference_tables
 
 ROOT = Path(__file__).parents[1]
@@ -104,7 +104,7 @@ def test_every_error_of_a_request_is_described() -> None:
 @pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.id)
 def test_every_error_of_a_route_is_described_under_its_status(operation: Operation) -> None:
     statuses = {row[0].strip("`"): row[1] for row in sections("errors.md")["Requests"]}
-    for answer in operation.answers:
+    for answer in operation.responses:
         named = [word for word in re.findall(r"`(\w+)`", answer.description) if word in statuses]
         assert {statuses[word] for word in named} <= {str(answer.status)}
         assert named or answer.status < 400 or operation.id == "getReadiness"

@@ -21,7 +21,7 @@ from stopgo import Agent, ToolQuestion
 
 async def mistaken(agent: Agent) -> float | None:
     turn = await agent.start_conversation("go")
-    later = await agent.send(turn.conversation.id, "more", wait=False)
+    later = await agent.post(turn.conversation.id, "more")
     later.result.response
     turn.result.used
     for approval in turn.result.approvals:
@@ -32,7 +32,7 @@ async def mistaken(agent: Agent) -> float | None:
     return turn.conversation.usage.cost_usd
 """
 """A mistake in the seventh line and in three after it: what is `Any` would have none."""
-CODES = {7: "union-attr", 8: "attr-defined", 10: "call-overload", 13: "attr-defined"}
+CODES = {7: "union-attr", 8: "attr-defined", 10: "arg-type", 13: "attr-defined"}
 
 
 @pytest.fixture(scope="module")

@@ -13,10 +13,11 @@ from typing import assert_never
 import attrs
 import trio
 
-from ...config.a2a import RemoteAgentConfig
-from ...config.agent_config import MAX_STORED_BYTES
-from ...config.secrets import weak_secrets
+from ...config.sections.a2a import RemoteAgentConfig
+from ...config.sections.agent_config import MAX_STORED_BYTES
+from ...config.sections.secrets import weak_secrets
 from ...runtime.context import Behaviour, Context
+from ..servers.masking import WEAK_SECRET, Secrets
 from ..tools.delegation import (
     CancelRemote,
     Delegate,
@@ -26,7 +27,6 @@ from ..tools.delegation import (
     RemoteAgentStatus,
     RemoteInputRequired,
 )
-from ..tools.masking import WEAK_SECRET, Secrets
 from ..tools.tool import Progress, ToolAuthRequired, ToolOutcomeUnknown, ToolUnavailable
 from .agent_link import AgentLink
 from .exchange import CANCEL_TIME, LOOK_TIME, Exchange, cancel, look

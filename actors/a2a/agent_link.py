@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import trio
 
-from ...config.a2a import RemoteAgentConfig
+from ...config.sections.a2a import RemoteAgentConfig
 from ...runtime.envelope import current_trace
 from ...runtime.json_text import load_provider
 from ..common.http_proxies import Routed, said_by_proxy

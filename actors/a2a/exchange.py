@@ -25,8 +25,9 @@ from collections.abc import Mapping, Sequence
 import attrs
 import trio
 
-from ...config.a2a import RemoteAgentConfig
+from ...config.sections.a2a import RemoteAgentConfig
 from ...runtime.restart import Streak
+from ..servers.masking import Secrets
 from ..tools.delegation import (
     WITHHELD,
     CancelRemote,
@@ -39,7 +40,6 @@ from ..tools.delegation import (
     RemoteTask,
 )
 from ..tools.elicitation import asks_for_secret
-from ..tools.masking import Secrets
 from ..tools.tool import ToolAuthRequired, ToolOutcomeUnknown, ToolResult, ToolUnavailable
 from .agent_link import AgentLink, Contact, Lost, RequestNotSent
 from .foreign_questions import uncalled
@@ -259,8 +259,8 @@ class Exchange:
                 await self._answer(answer_message(self._request, task, answer), [answer])
 
     def _still_wanted(self, items: Sequence[RemoteItem]) -> Sequence[RemoteAnswer]:
-        """The answers to questions that are still open and ask what was shown. An answer to one that has
-        changed is not sent, and none of those that would be sent together with it."""
+        """The answers to questions that are still open, and unchanged since a person saw them. If a question
+        has changed, its answer is not sent, nor are the other answers of the same message."""
         still_open = {item.name: item.digest for item in items}
         latest = {item.name: item.digest for item in self._request.items}
         answers = [answer for answer in self._request.answers if answer.item.name in still_open]

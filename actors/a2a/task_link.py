@@ -14,7 +14,7 @@ from typing import assert_never
 import attrs
 import trio
 
-from ...config.a2a import RemoteAgentConfig
+from ...config.sections.a2a import RemoteAgentConfig
 from ...runtime.restart import Backoff, Streak
 from ..tools.delegation import WITHHELD, Delegate, RemoteAnswer, RemoteTask
 from ..tools.tool import Progress, ToolAuthRequired, ToolOutcomeUnknown
@@ -39,7 +39,7 @@ from .wire.task import (
 
 RETRIES = Backoff(first=0.2, limit=5.0, jitter=0.5)
 POLLS = Backoff(first=0.1, limit=2.0, jitter=0.2)
-SETTLING = 2.0
+STALE_FOR = 2.0
 """Seconds in which an agent may still show a question that was just answered."""
 LINGER = 0.2
 """Seconds for a stream to end after its task is at rest, so that its connection can be used again."""
@@ -151,7 +151,7 @@ class TaskLink:
 
     async def _goes_on(self, waits: Callable[[Task], bool]) -> bool:
         """Whether the task has accepted the message and no longer waits for it."""
-        polls, give_up = Streak(POLLS), trio.current_time() + SETTLING
+        polls, give_up = Streak(POLLS), trio.current_time() + STALE_FOR
         while waits(await self.read()):
             if trio.current_time() > give_up:
                 return False
@@ -162,14 +162,14 @@ class TaskLink:
 
     async def at_rest(self) -> Task:
         """The task, once it has ended or waits for an answer or a token."""
-        polls, settled = Streak(POLLS), trio.current_time() + SETTLING
+        polls, stale_until = Streak(POLLS), trio.current_time() + STALE_FOR
         while True:
             task = self._seen or await self.read()
             self._seen = None
             if task.status.state in TERMINAL | INTERRUPTED:
                 return self._arrived.complete(task)
             ended = self._arrived.at_rest(RemoteTask(task.id, task.context))
-            if ended is not None and ended.status.state in TERMINAL and trio.current_time() > settled:
+            if ended is not None and ended.status.state in TERMINAL and trio.current_time() > stale_until:
                 return ended  # what was read is a copy that does not change any more
             began = trio.current_time()
             try:

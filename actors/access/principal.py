@@ -7,8 +7,8 @@ from typing import TypeAlias
 
 import attrs
 
-from ...config.auth import ROLES, Role, ScopeConfig
-from ...config.wildcards import is_named
+from ...config.sections.auth import ROLES, Role, ScopeConfig
+from ...config.text.wildcards import is_named
 
 KEY_PREFIX = "key:"
 """Begins the ids of principals whose API key has no subject. So no subject may begin with it."""

@@ -24,14 +24,14 @@ from __future__ import annotations
 
 from typing import Literal, TypeAlias
 
-from ...config.auth import ROLES, Role
+from ...config.sections.auth import ROLES, Role
 from ..common.errors import AgentError
 from .principal import Principal
 
-Right: TypeAlias = Literal["look", "read", "create", "command", "delete", "decide", "administer"]
+Right: TypeAlias = Literal["view", "read", "create", "command", "delete", "decide", "administer"]
 
 _OF_ALL: dict[Right, tuple[Role, ...]] = {
-    "look": ROLES,
+    "view": ROLES,
     "read": ("viewer", "admin"),
     "create": ("operator", "relay", "admin"),
     "command": ("admin",),

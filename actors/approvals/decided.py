@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Self, TypeVar
 
 import attrs
 
-from ...config.wording import nearest
+from ...config.described.wording import nearest
 from ...runtime import json_text
 from ...runtime.json_text import MAX_DEPTH, depth
 from ..common.errors import AgentError, check_fields

@@ -7,10 +7,10 @@ from typing import Any, ClassVar, Self, TypeAlias
 
 import attrs
 
+from ..arguments.json_schema import Checker, Uncheckable
+from ..arguments.schema_check import find_mistakes
 from ..common.errors import AgentError
 from ..tools.elicitation import completed, misformed, required_fields
-from ..tools.json_schema import Checker, Uncheckable
-from ..tools.schema_check import find_mistakes
 from ..tools.tool import Elicitation, ElicitationAnswer
 from .asked import Asked, Occasion
 from .decided import Decided, named, object_of, unfit

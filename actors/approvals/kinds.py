@@ -1,5 +1,5 @@
 """The kinds of approvals. To add one, add a file to this package, a name to `AnyQuestion`, and its prompt to
-`gateway/cli/typed_reply.py`."""
+`gateway/cli/terminal/typed_reply.py`."""
 
 from __future__ import annotations
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import attrs
 from attrs.validators import ge
 
-from ...config.approval import Rule
-from ...config.nodes import CheckpointNode
+from ...config.sections.approval import Rule
+from ...config.sections.nodes import CheckpointNode
 from ..common.stored_json import store_whole
 
 

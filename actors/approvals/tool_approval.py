@@ -7,10 +7,10 @@ from typing import Any, ClassVar, Self, assert_never
 
 import attrs
 
+from ..arguments.json_schema import Checker, Uncheckable
+from ..arguments.schema_check import find_mistakes
 from ..common.errors import AgentError
 from ..tools.delegation import MESSAGE, SERVER, is_remote
-from ..tools.json_schema import Checker, Uncheckable
-from ..tools.schema_check import find_mistakes
 from ..tools.tool import Tool
 from ..tools.verdict_facts import VerdictFacts
 from .asked import Occasion, Settled

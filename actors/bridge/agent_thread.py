@@ -17,7 +17,7 @@ from typing import Any, Concatenate, Generic, ParamSpec, TypeAlias, TypeVar
 import trio
 
 from ...runtime.clock import ProcessClock
-from ..agent import Agent
+from ..agent.agent import Agent
 from ..common.errors import AgentError, shutting_down
 from ..common.server_host import ServerHost, own_loop, server_host
 

@@ -16,14 +16,14 @@ from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanage
 from functools import wraps
 from typing import Concatenate, ParamSpec, TypeVar, overload
 
-from ...config.agent_config import AgentConfig
+from ...config.sections.agent_config import AgentConfig
 from ...runtime.journal.protocol import Event
-from ..agent import Agent
-from ..conversation.lists import ListedTool
-from ..conversation.watch import Watched
+from ..agent.agent import Agent
+from ..agent.lists import ListedTool
+from ..agent.watch import Watched
 from ..gate.halt import HaltState
-from ..log.deltas import AnyDelta
-from ..tools.health import Health
+from ..log.words.deltas import AnyDelta
+from ..servers.health import Health
 from .agent_thread import AgentThread, ThreadStream, result_of
 
 P = ParamSpec("P")
@@ -94,12 +94,16 @@ class BlockingAgent:
         """The time at which this process opened the agent, in UTC seconds since the epoch."""
 
     start_conversation = _blocking(Agent.start_conversation)
+    post_conversation = _blocking(Agent.post_conversation)
     send = _blocking(Agent.send)
+    post = _blocking(Agent.post)
     decide = _blocking(Agent.decide)
+    post_decision = _blocking(Agent.post_decision)
     look_at = _blocking(Agent.look_at)
     cancel = _blocking(Agent.cancel)
     complete = _blocking(Agent.complete)
     resume = _blocking(Agent.resume)
+    post_token = _blocking(Agent.post_token)
     accept_tool = _blocking(Agent.accept_tool)
     halt = _blocking(Agent.halt)
     unhalt = _blocking(Agent.unhalt)

@@ -9,14 +9,14 @@ from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanage
 from functools import partial, wraps
 from typing import Any, Concatenate, ParamSpec, TypeVar, overload
 
-from ...config.agent_config import AgentConfig
+from ...config.sections.agent_config import AgentConfig
 from ...runtime.journal.protocol import Event
-from ..agent import Agent
-from ..conversation.lists import ListedTool
-from ..conversation.watch import Watched
+from ..agent.agent import Agent
+from ..agent.lists import ListedTool
+from ..agent.watch import Watched
 from ..gate.halt import HaltState
-from ..log.deltas import AnyDelta
-from ..tools.health import Health
+from ..log.words.deltas import AnyDelta
+from ..servers.health import Health
 from .agent_thread import AgentThread, ThreadStream
 from .blocking import BlockingAgent, all_events, halt_state, health, tools, warnings
 from .caller_loop import on_loop
@@ -104,12 +104,16 @@ class AsyncioAgent:
         """The same agent, for functions that a framework runs in threads."""
 
     start_conversation = _awaited(Agent.start_conversation)
+    post_conversation = _awaited(Agent.post_conversation)
     send = _awaited(Agent.send)
+    post = _awaited(Agent.post)
     decide = _awaited(Agent.decide)
+    post_decision = _awaited(Agent.post_decision)
     look_at = _awaited(Agent.look_at)
     cancel = _awaited(Agent.cancel)
     complete = _awaited(Agent.complete)
     resume = _awaited(Agent.resume)
+    post_token = _awaited(Agent.post_token)
     accept_tool = _awaited(Agent.accept_tool)
     halt = _awaited(Agent.halt)
     unhalt = _awaited(Agent.unhalt)

@@ -11,9 +11,9 @@ from ...runtime.journal.protocol import SettleIntent
 from ..approvals.asked import Asked
 from ..approvals.description import shortened
 from ..approvals.proxy_approval import ProxyQuestion
-from ..log import events as e
-from ..log.log import ConversationLog
-from ..log.void import save_and_void
+from ..log.words import events as e
+from ..log.writer.log import ConversationLog
+from ..log.writer.void import save_and_void
 from ..tools.delegation import is_remote
 from ..tools.needs import NeedsDecisions, NeedsToken
 from .elicitations import asked_at

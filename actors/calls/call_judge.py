@@ -7,11 +7,11 @@ from typing import Any
 
 import attrs
 
+from ..arguments.arguments import Unfit
 from ..gate.gate import offered
 from ..gate.off_loop import judge_off_loop
-from ..models.messages import ToolCall
+from ..models.messages.messages import ToolCall
 from ..run.scopes import CallScope
-from ..tools.arguments import Unfit
 from ..tools.needs import Wanted
 from ..tools.registry import NotFound, Resolve, Resolved, Unusable
 from .ask_order import AskPosition

@@ -28,10 +28,10 @@ from ...runtime.errors import ActorCrashed, ActorUnavailable
 from ...runtime.journal.errors import Fenced
 from ...runtime.journal.protocol import NewIntent, SettleIntent
 from ..gate.halt import Departure, Halt, LeaseLost
-from ..log import events as e
-from ..log.deltas import ToolProgress
-from ..log.event_json import encode
-from ..log.past import NOT_SENT
+from ..log.fold.past import NOT_SENT
+from ..log.words import events as e
+from ..log.words.deltas import ToolProgress
+from ..log.words.event_json import encode
 from ..run.scopes import CallScope
 from ..tools import needs
 from ..tools.needs import Need, Unaskable
@@ -69,8 +69,8 @@ class Dispatch:
         began after the step was decided. `halt` is the latest halt at that time."""
         log, server, tool, halts = self.scope.log, found.server, found.tool, self.scope.services.halts
         with (
-            await place_in(self.limiter, server.slots) as held,
-            halts.departure(None if step.held else halt, log.tenure.holds) as departure,
+            await place_in(self.limiter, server.slots) as slots,
+            halts.departure(None if step.held else halt, log.tenure.owns) as departure,
         ):
             # Return, so that the slots are free: the calls that wait for them have to notice the shutdown,
             # too.
@@ -104,10 +104,10 @@ class Dispatch:
             with trio.CancelScope(shield=True):  # no longer than the lease
                 await log.confirm()  # this process may have been paused during the commit
             if isinstance(server, RemoteServer):
-                exchange = RemoteExchange.of(self.scope, key, step.attempt, tool, server, held, departure)
+                exchange = RemoteExchange.of(self.scope, key, step.attempt, tool, server, slots, departure)
                 await exchange.carry_out()
                 return True
-            elicitations = Elicitations(ElicitationAsker(self.scope), key, step.attempt, held, replies)
+            elicitations = Elicitations(ElicitationAsker(self.scope), key, step.attempt, slots, replies)
             try:
                 if step.effect == "once":
                     await self._call_once(elicitations, step, tool, server, departure)
@@ -123,14 +123,14 @@ class Dispatch:
         tool, server = found.tool, found.server
         assert isinstance(server, RemoteServer)
         with (
-            await place_in(self.limiter, server.slots) as held,
+            await place_in(self.limiter, server.slots) as slots,
             self.scope.services.halts.departure(
-                None if step.held else halt, self.scope.log.tenure.holds
+                None if step.held else halt, self.scope.log.tenure.owns
             ) as departure,
         ):
             departure.committed.set()
             if not self.scope.draining.is_set():
-                exchange = RemoteExchange.of(self.scope, key, step.attempt, tool, server, held, departure)
+                exchange = RemoteExchange.of(self.scope, key, step.attempt, tool, server, slots, departure)
                 await exchange.carry_out(lost=True, may_send=step.may_send)
 
     async def _call_once(
@@ -195,7 +195,7 @@ class Dispatch:
                     on_anonymous_question=partial(_one_at_a_time, server),
                     answers=elicitations.replies.answers,
                     state=elicitations.replies.state,
-                    since=elicitations.held.since,
+                    since=elicitations.slots.since,
                     traceparent=self.scope.traceparent(elicitations.key, elicitations.attempt),
                 )
             )
@@ -221,7 +221,7 @@ class Dispatch:
             await save_ends(self.scope.log, e.ToolUnknown(elicitations.key, elicitations.attempt, str(error)))
             return
         await elicitations.close()
-        elicitations.held.give_back()  # before the commit: the server is free already
+        elicitations.slots.give_back()  # before the commit: the server is free already
         await save_ends(self.scope.log, e.ToolFinished(elicitations.key, elicitations.attempt, result, need))
 
     def _tell(self, elicitations: Elicitations, tool: Tool, progress: Progress) -> None:

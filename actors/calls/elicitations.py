@@ -23,11 +23,11 @@ import trio
 
 from ..approvals.asked import Asked
 from ..approvals.elicitation_approval import ElicitationQuestion, answer_of
-from ..log import keys
-from ..log.log import ConversationLog
+from ..log.words import keys
+from ..log.writer.log import ConversationLog
 from ..run.scopes import CallScope
 from ..tools.elicitation import unaskable
-from ..tools.slots import HeldSlot, outside
+from ..tools.slots import TakenSlots, outside
 from ..tools.tool import Elicitation, ElicitationAnswer
 from .recorded import DECLINE, answers_so_far
 
@@ -107,7 +107,7 @@ class Elicitations:
     _asking: ElicitationAsker
     key: str
     attempt: int
-    held: HeldSlot
+    slots: TakenSlots
     """The slots of the call. Other calls may use them while a human has the question."""
     replies: Replies
     _number: int = 0
@@ -131,8 +131,8 @@ class Elicitations:
     async def _put(self, open_one: _Open) -> None:
         log = self._asking.scope.log
         try:
-            with open_one.scope, log.branches.hold():
-                async with trio.open_nursery() as nursery, self._turn, outside(*self.held.places):
+            with open_one.scope, log.branches.keep_loaded():
+                async with trio.open_nursery() as nursery, self._turn, outside(*self.slots.places):
                     nursery.start_soon(self._end_with_process, open_one)
                     question = keys.elicitation(self.key, self.attempt, self._number)
                     self._number += 1

@@ -73,7 +73,7 @@ from ...runtime import json_text
 from ..approvals.requirement import stricter as stricter_requirement
 from ..gate.gate import effect_class, stricter
 from ..gate.halt import RULE
-from ..log import keys
+from ..log.words import keys
 from ..tools.tool import EffectClass
 from .facts import (
     AnswersNeed,

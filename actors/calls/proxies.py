@@ -13,9 +13,9 @@ import attrs
 
 from ..approvals.proxy_approval import ProxyQuestion, words_of
 from ..approvals.yes_or_no import Approved
-from ..log import keys
-from ..log.log import ConversationLog
-from ..log.record import CallRecord, Run
+from ..log.fold.record import CallRecord, Run
+from ..log.words import keys
+from ..log.writer.log import ConversationLog
 from ..run.scopes import CallScope
 from ..tools.delegation import SERVER, RemoteAnswer, RemoteItem
 from ..tools.needs import NeedsDecisions

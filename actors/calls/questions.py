@@ -12,8 +12,8 @@ from ..approvals.asked import Asked
 from ..approvals.outcome_approval import OutcomeQuestion
 from ..approvals.requirement import Requirement
 from ..approvals.tool_approval import ToolQuestion
-from ..log import keys
-from ..log.void import replace
+from ..log.words import keys
+from ..log.writer.void import replace
 from ..run.scopes import CallScope
 from ..tools.registry import Resolved
 from ..tools.tool import Tool

@@ -12,9 +12,9 @@ from ..approvals.elicitation_approval import answer_of
 from ..approvals.outcome_approval import Retry
 from ..approvals.tool_approval import ToolQuestion
 from ..approvals.yes_or_no import Approved
-from ..log import keys
-from ..log.log import ConversationLog
-from ..log.record import CallRecord, Run
+from ..log.fold.record import CallRecord, Run
+from ..log.words import keys
+from ..log.writer.log import ConversationLog
 from ..tools.delegation import is_remote
 from ..tools.needs import NeedsAnswers, NeedsDecisions, NeedsToken, Unaskable, Wanted
 from ..tools.tokens import Token

@@ -24,9 +24,9 @@ import trio
 
 from ...runtime.errors import ActorCrashed, ActorError, ActorUnavailable
 from ..gate.halt import Departure
-from ..log import events as e
-from ..log.deltas import ToolProgress
-from ..log.past import NOT_SENT
+from ..log.fold.past import NOT_SENT
+from ..log.words import events as e
+from ..log.words.deltas import ToolProgress
 from ..run.scopes import CallScope
 from ..tools import needs
 from ..tools.delegation import (
@@ -41,7 +41,7 @@ from ..tools.delegation import (
 )
 from ..tools.needs import Need
 from ..tools.registry import RemoteServer, bearer_for
-from ..tools.slots import HeldSlot
+from ..tools.slots import TakenSlots
 from ..tools.tool import Progress, Tool, ToolAuthRequired, ToolOutcomeUnknown, ToolResult, ToolUnavailable
 from .call_end import save_cancelled, save_ends
 from .proxies import answers_in, items_left
@@ -60,7 +60,7 @@ class RemoteExchange:
     _attempt: int
     _tool: Tool
     _server: RemoteServer
-    _held: HeldSlot
+    _slots: TakenSlots
     _departure: Departure
     _text: str
     _brings: Sequence[str]
@@ -80,7 +80,7 @@ class RemoteExchange:
         attempt: int,
         tool: Tool,
         server: RemoteServer,
-        held: HeldSlot,
+        slots: TakenSlots,
         departure: Departure,
     ) -> RemoteExchange:
         """The exchange for an attempt whose intent is on record."""
@@ -89,7 +89,7 @@ class RemoteExchange:
         text = str(record.started.arguments.get(MESSAGE, ""))
         repeats = record.attempts.get(attempt - 1) == "unknown"
         brings, task = record.started.brings, record.remote
-        return cls(scope, key, attempt, tool, server, held, departure, text, brings, task, repeats)
+        return cls(scope, key, attempt, tool, server, slots, departure, text, brings, task, repeats)
 
     async def carry_out(self, *, lost: bool = False, may_send: bool = True) -> None:
         """Make the exchange, and record its end.
@@ -193,7 +193,7 @@ class RemoteExchange:
         except (ToolOutcomeUnknown, ActorCrashed) as error:
             await self._save_end(e.ToolUnknown(self._key, self._attempt, str(error)))
             return
-        self._held.give_back()  # before the commit: the agent is free already
+        self._slots.give_back()  # before the commit: the agent is free already
         await self._save_end(e.ToolFinished(self._key, self._attempt, result, need, rejected))
 
     async def _ask(self, lost: bool, may_send: bool) -> Delegated:
@@ -202,7 +202,7 @@ class RemoteExchange:
         try:
             return await self._server.ref.ask(self._request(lost, may_send))
         except (ToolUnavailable, ToolAuthRequired, RemoteInputRequired):
-            if log.tenure.holds() or self._anew:
+            if log.tenure.owns() or self._anew:
                 raise
         # This process was paused, and so has perhaps withheld what the agent waits for.
         await log.confirm()

@@ -23,8 +23,8 @@ import attrs
 from ...runtime.json_text import dump, same
 from ..approvals.decided import Decided, Expired
 from ..approvals.kinds import Approval, decision_of
-from ..log import keys
-from ..log.log import ConversationLog
+from ..log.words import keys
+from ..log.writer.log import ConversationLog
 
 
 @attrs.frozen

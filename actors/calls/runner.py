@@ -15,14 +15,15 @@ from ...runtime.journal.protocol import SettleIntent
 from ..approvals.decided import Expired
 from ..common.errors import NodeFailed
 from ..gate.halt import RULE, Halt
-from ..log import events as e
-from ..log.log import ConversationLog
-from ..log.outcomes import NotSent
-from ..log.record import CallOutcome
-from ..log.void import save_and_void
-from ..models.messages import ToolCall
+from ..log.fold.record import CallOutcome
+from ..log.words import events as e
+from ..log.words.outcomes import NotSent
+from ..log.writer.log import ConversationLog
+from ..log.writer.void import save_and_void
+from ..models.messages.messages import ToolCall
 from ..run.scopes import CallScope
 from ..tools.registry import Resolved
+from ..tools.verdict_facts import VerdictFacts
 from .ask_order import AskPosition
 from .call_end import save_ends
 from .call_judge import CallJudge, invalid
@@ -204,10 +205,7 @@ class CallRunner:
                 verdict = facts_of_unsent(judgement, scope.run.policy)
                 await self._unsent(key, attrs.evolve(again, verdict=verdict))
             case Ask() | AskOutcome() | Replace() | AwaitDecision():
-                facts = None
-                if isinstance(step, Ask | Replace) and isinstance(judgement, Judgement):
-                    facts = facts_of(judgement, scope.run.policy, held=step.rule == RULE)
-                await Questions(scope, key).put(step, found, facts)
+                await Questions(scope, key).put(step, found, self._why(step, judgement))
             case AwaitCredential(wanted):
                 await log.branches.credential(wanted, scope.work_timers)
             case AwaitAnswers():
@@ -220,6 +218,15 @@ class CallRunner:
                 await log.admit(scope.work_timers)
             case _:
                 assert_never(step)
+
+    def _why(
+        self, step: Ask | AskOutcome | Replace | AwaitDecision, judgement: Judgement | Missing | None
+    ) -> VerdictFacts | None:
+        """The facts of the verdict that causes a question; None for a question about something else."""
+        if not isinstance(step, Ask | Replace):
+            return None
+        assert isinstance(judgement, Judgement)
+        return facts_of(judgement, self.scope.run.policy, held=step.rule == RULE)
 
     def _repetition(self, key: str, step: Ask, found: Resolved) -> NotSent | None:
         """The answer to a call that a person has rejected before; None for another call.

@@ -8,8 +8,8 @@ from typing import Any, Literal, TypeAlias, assert_never
 
 import attrs
 
-from ...config.values import quoted
-from ...config.wording import nearest
+from ...config.described.wording import nearest
+from ...config.text.values import quoted
 from ...runtime.errors import Refused
 from ...runtime.journal.errors import JournalUnavailable, NeedsNewer, StreamDamaged
 from ...runtime.journal.protocol import NotAccepted

@@ -1,4 +1,4 @@
-"""Where the tool servers run that the program brings."""
+"""The event loop for tool servers that the embedding program passes as objects."""
 
 from __future__ import annotations
 

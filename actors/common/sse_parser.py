@@ -5,7 +5,7 @@ It decodes the streams of providers, remote agents and tool servers. How it work
 * `feed` takes bytes however they were cut and handles each line once its end has arrived. A carriage return
   at the end of a chunk waits for the next one, because a newline that belongs to it may follow.
 * A line of data is the exception: its value goes to the data buffer as it arrives. So a buffer may drop what
-  is too long for it while the line is still being read (`actors/mcp/message_bound.py`).
+  is too long for it while the line is still being read (`actors/mcp/wire/message_bound.py`).
 * An empty line completes an event. An event without it does not count, as the specification says.
 
 Two differences from the specification: an event that has fields but no data is returned too, because MCP

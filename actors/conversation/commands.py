@@ -1,7 +1,7 @@
 """Executes the commands in a conversation's inbox, and runs its turns.
 
 A command stays in the inbox until the commit that holds its effects, so a crash loses none and repeats none.
-Each wake reads the whole inbox (`look`):
+Each wake reads the whole inbox (`poll`):
 
     ============================  =================================================================
     command                       effect
@@ -16,7 +16,7 @@ Each wake reads the whole inbox (`look`):
     `Delete`                      as `Cancel`, then deletes all rows of the conversation
     ============================  =================================================================
 
-Then `look` starts the run that is recorded as running, unless it is being executed. `ApprovalCommands` has
+Then `poll` starts the run that is recorded as running, unless it is being executed. `ApprovalCommands` has
 the commands about approvals. When a run ends before its calls, other agents are told to cancel their tasks
 (`cancel_open`).
 """
@@ -40,10 +40,11 @@ from ...runtime.journal.patience import until_available
 from ...runtime.journal.protocol import Json
 from ...runtime.journal.question import CloseQuestion
 from ..common.errors import ErrorCode
-from ..log import events as e
-from ..log import stored
-from ..log.head import RunState
-from ..log.inbox import (
+from ..log.fold import stored
+from ..log.fold.head import RunState
+from ..log.fold.record import CallRecord, Run
+from ..log.words import events as e
+from ..log.words.inbox import (
     AddVote,
     Cancel,
     Complete,
@@ -56,11 +57,10 @@ from ..log.inbox import (
     Say,
     Withdraw,
 )
-from ..log.log import ConversationLog
-from ..log.record import CallRecord, Run
-from ..log.topics import ConversationTopic, Idle
-from ..log.trace_ids import trace_id_of
-from ..log.void import closed, save_and_void
+from ..log.words.trace_ids import trace_id_of
+from ..log.writer.log import ConversationLog
+from ..log.writer.topics import ConversationTopic, Idle
+from ..log.writer.void import closed, save_and_void
 from ..run.scopes import hop_of
 from ..run.services import Services
 from ..tools.delegation import CancelRemote
@@ -69,7 +69,7 @@ from ..tools.registry import RemoteServer, Resolve, Resolved, bearer_for
 from . import result as results
 from .deletion import erase
 from .result import refusal, reply_of, vote_recorded
-from .run import Failure, announce, close, end_event, execute, internal_error, settle
+from .run import Failure, announce, close, end_event, execute, internal_error, reply_without_token
 
 
 @attrs.define(eq=False)
@@ -84,12 +84,13 @@ class Commands:
     _ended: trio.Event = attrs.field(factory=trio.Event)
     _queued: bool = False
     """Messages wait for the live run to end."""
-    _answered: set[str] = attrs.field(factory=set)
+    _told: set[str] = attrs.field(factory=set)
     """Queued messages whose senders have been told that the run before them is blocked."""
     _tried: set[tuple[str, str]] = attrs.field(factory=set)
     """Pairs of a run and a queued message whose token it has used. The server may refuse it, so once only."""
     left: set[str] = attrs.field(factory=set)
-    """The commands that were in the inbox at the end of the last `look`."""
+    """The commands that the last `poll` did not execute: messages that wait for the end of the live run, and
+    decisions that a read-only conversation cannot carry out. The conversation can be released with them."""
     deleted: bool = False
     _approvals: ApprovalCommands = attrs.field(init=False)
 
@@ -101,12 +102,12 @@ class Commands:
         log = self._log
         return (
             log.branches.active > 0
-            or log.branches.held
+            or log.branches.is_kept_loaded
             or log.has_pending_writes
             or (self._scope is not None and log.blocked)
         )
 
-    async def look(self) -> None:
+    async def poll(self) -> None:
         """Execute the commands in the inbox, then start the run if it is not being executed."""
         if self.deleted or self._services.logs.active_runs.draining.is_set():
             return  # the next start executes them
@@ -131,13 +132,13 @@ class Commands:
         self._queued = bool(waiting)
         await self._void_lost()
         await self._resume_with_token()
-        await self._answer_waiting(waiting)
+        await self._reply_to_waiting(waiting)
         state = self._log.state
         run = state.head.run
         if run is not None and run.state == "running" and self._scope is None and not state.read_only:
             self._start()
         if not self._log.branches.active:
-            self._services.tokens.look(state.id, state.last_seq)
+            self._services.tokens.note_rest(state.id, state.last_seq)
             self._services.logs.bus.publish(ConversationTopic(state.id), Idle())
 
     async def _inbox(self) -> Sequence[Received]:
@@ -178,8 +179,8 @@ class Commands:
             return
         self._services.tokens.drop(received.stream, [received.key])
         self.left.add(received.key)
-        if received.key not in self._answered:
-            self._answered.add(received.key)
+        if received.key not in self._told:
+            self._told.add(received.key)
             await self._log.save(replies={received.key: refusal("conversation_read_only", _DECIDED)})
 
     async def _refuse(self, received: Received, code: ErrorCode, message: str) -> None:
@@ -255,8 +256,8 @@ class Commands:
         await self._log.save(e.RunResumed(head.id, key, True, answer=True, by=by), ack=[key])
 
     async def _resume_with_token(self) -> None:
-        """Resume a run that rests for want of a token that this member holds, unless it did so in vain
-        before. If no member can be expected to hold it any more, answer the senders without an answer."""
+        """If the run waits for a bearer token and this member has one that it has not tried, resume the run.
+        Otherwise reply to the senders that the run needs a token, unless another member may have it."""
         log, head = self._log, self._log.state.head.run
         if head is None or head.state != "auth_required":
             return
@@ -264,14 +265,14 @@ class Commands:
         open_calls = (each for each in run.calls.values() if not log.state.has_ended(each))
         commands = {run.driving_command, *(each.own_command for each in open_calls if each.own_command)}
         found = {(head.id, key) for key in commands if self._services.tokens.get(log.state.id, key)}
-        is_new = self._services.tokens.last_look(log.state.id) != log.state.last_seq
+        is_new = self._services.tokens.rested_at(log.state.id) != log.state.last_seq
         if wanted.status is None and is_new and not found <= self._tried:
             self._tried |= found
             await log.save(e.RunResumed(head.id, run.driving_command, run.token, answer=False))
-        elif run.unsettled and self._scope is None:
-            await settle(log, head, wanted)
+        elif run.unreplied and self._scope is None:
+            await reply_without_token(log, head, wanted)
 
-    async def _answer_waiting(self, waiting: list[Received]) -> None:
+    async def _reply_to_waiting(self, waiting: list[Received]) -> None:
         """If the live run needs a token and a waiting message of its requester came with one, resume the run
         with that. If it is blocked otherwise, answer that the messages are queued: a human may take long."""
         head = self._log.state.head.run
@@ -287,10 +288,10 @@ class Commands:
                     return
         if head.state in ("waiting", "auth_required"):
             reply = reply_of(results.queued(head, self._log.state.head.pending))
-            replies = {received.key: reply for received in waiting if received.key not in self._answered}
+            replies = {received.key: reply for received in waiting if received.key not in self._told}
             if replies:
                 await self._log.save(replies=replies)
-                self._answered.update(replies)
+                self._told.update(replies)
 
     async def _void_lost(self) -> None:
         """Void the elicitations of calls that an earlier process had in flight."""
@@ -312,8 +313,8 @@ class Commands:
             await self._stop_run()
         if self._run_is_live(cancel.run):  # otherwise it has finished meanwhile
             key = received.key
-            await self._close(lambda run: e.RunCancelled(run.id, (*run.unsettled, key), cancel.by), (key,))
-            self._services.wake(self._log.state.id)  # to run the next message: this `look` has passed it
+            await self._close(lambda run: e.RunCancelled(run.id, (*run.unreplied, key), cancel.by), (key,))
+            self._services.wake(self._log.state.id)  # to run the next message: this `poll` has passed it
         else:
             await self._log.save(ack=[received.key], replies={received.key: reply_of(None)})
 
@@ -321,7 +322,7 @@ class Commands:
         if self._run_is_live():
             await self._stop_run()
         if self._run_is_live() and not self._log.state.read_only:
-            await self._close(lambda run: e.RunCancelled(run.id, tuple(run.unsettled)))
+            await self._close(lambda run: e.RunCancelled(run.id, tuple(run.unreplied)))
         await erase(self._services, self._log.tenure.fence, self._log.state.last_seq, self._log.state.head)
         self.deleted = True
         del self._services.logs.live[self._log.state.id]

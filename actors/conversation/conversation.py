@@ -28,15 +28,15 @@ import attrs
 
 from ...runtime.context import Behaviour, Context
 from ...runtime.journal.errors import StreamDamaged, UnknownStream
-from ...runtime.journal.ownership import Held
+from ...runtime.journal.ownership import Owned
 from ...runtime.journal.protocol import Commit
 from ...runtime.message import Message
 from ..common import errors
-from ..log import stored
-from ..log.head import Head
-from ..log.inbox import Delete
-from ..log.log import ConversationLog
-from ..log.topics import ConversationTopic, Idle, ReplyTopic
+from ..log.fold import stored
+from ..log.fold.head import Head
+from ..log.words.inbox import Delete
+from ..log.writer.log import ConversationLog
+from ..log.writer.topics import ConversationTopic, Idle, ReplyTopic
 from ..run.services import Services
 from .commands import Commands
 from .deletion import erase
@@ -103,13 +103,13 @@ async def _serve(ctx: Context[Wake], services: Services, id: str, crash: Excepti
         if crash is not None:
             await commands.give_up(crash)
 
-        async def look(wake: Wake) -> None:
+        async def poll(wake: Wake) -> None:
             if commands.deleted:
                 await _restart_if_recreated(ctx, services, id, wake)
             else:
-                await commands.look()
+                await commands.poll()
 
-        await ctx.serve(look, idle_timeout=IDLE, busy=commands.busy)
+        await ctx.serve(poll, idle_timeout=IDLE, busy=commands.busy)
         await log.branches.wait_inactive()  # at a shutdown, calls in flight get the grace period
         await log.flush()
         _unload(services, log, commands)
@@ -136,14 +136,14 @@ async def _serve_damaged(ctx: Context[Wake], services: Services, id: str, damage
     reply = refusal("conversation_broken", error.message, error.hint)
     deleted = False
 
-    async def look(wake: Wake) -> None:
+    async def poll(wake: Wake) -> None:
         nonlocal deleted
         row = await journal.row(id)
         if row is None or deleted:
             await _restart_if_recreated(ctx, services, id, wake)
             return
         fence = await journal.claim(id)
-        if isinstance(fence, Held):
+        if isinstance(fence, Owned):
             ctx.stop()
             return
         inbox = await stored.inbox(journal, id, skip_damaged=True)
@@ -159,7 +159,7 @@ async def _serve_damaged(ctx: Context[Wake], services: Services, id: str, damage
             services.logs.bus.publish(ReplyTopic(id, key), reply)
         services.logs.bus.publish(ConversationTopic(id), Idle())
 
-    await ctx.serve(look, idle_timeout=IDLE)
+    await ctx.serve(poll, idle_timeout=IDLE)
 
 
 async def _restart_if_recreated(ctx: Context[Wake], services: Services, id: str, _: Wake) -> None:

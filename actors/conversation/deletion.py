@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from ...runtime.journal.ownership import Fence
 from ...runtime.journal.protocol import Event, NewEvent
-from ..log import events as e
-from ..log.head import Head
-from ..log.topics import EVERYTHING, ConversationTopic, Published, ReplyTopic
+from ..log.fold.head import Head
+from ..log.words import events as e
+from ..log.writer.topics import EVERYTHING, ConversationTopic, Published, ReplyTopic
 from ..run.services import Services
 
 

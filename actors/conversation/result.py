@@ -15,9 +15,9 @@ from ..approvals.decided import CANCELLED
 from ..approvals.kinds import Approval
 from ..common.errors import ErrorCode
 from ..common.stored_json import converter, from_json
-from ..log.head import Head, RunHead
-from ..log.state import CANCELLED_RUN, Conversation
-from ..models.usage import NOTHING, Spent, stored
+from ..log.fold.head import Head, RunHead
+from ..log.fold.state import CANCELLED_RUN, Conversation
+from ..models.messages.usage import NOTHING, Spent, stored
 from ..tools.needs import Wanted
 
 ResultState: TypeAlias = Literal["queued", "waiting", "auth_required", "finished", "failed", "cancelled"]

@@ -14,24 +14,24 @@ from typing import Any, assert_never
 
 import attrs
 
-from ...config.errors import ConfigError
-from ...config.nodes import Node
-from ...config.placeholders import keys_left
+from ...config.sections.nodes import Node
+from ...config.sections.placeholders import keys_left
+from ...config.text.errors import ConfigError
 from ...runtime.context import Context
 from ...runtime.errors import ActorCrashed
 from ...runtime.journal.errors import JournalError
 from ...runtime.journal.patience import until_available
 from ...runtime.journal.protocol import SettleIntent
 from ..common.errors import NodeFailed
-from ..log import events as e
-from ..log import keys
-from ..log.head import RunHead, fold_head
-from ..log.log import ConversationLog
-from ..log.outcomes import NodeEnd
-from ..log.record import Run
-from ..log.state import answer_of
-from ..log.step import ReplayMismatch
-from ..log.void import closed
+from ..log.fold.head import RunHead, fold_head
+from ..log.fold.record import Run
+from ..log.fold.state import answer_of
+from ..log.words import events as e
+from ..log.words import keys
+from ..log.words.outcomes import NodeEnd
+from ..log.writer.log import ConversationLog
+from ..log.writer.step import ReplayMismatch
+from ..log.writer.void import closed
 from ..nodes.behaviours import node
 from ..nodes.child import run_root
 from ..run.scopes import Execute, RunScope
@@ -130,10 +130,10 @@ async def announce(log: ConversationLog, services: Services) -> None:
         head = log.state.head.run
         if head is None or not log.blocked:  # changed during the wait
             return
-        wanted, unsettled = log.branches.unauthorized, tuple(log.run.unsettled)
-        settles = unsettled
+        wanted, unreplied = log.branches.unauthorized, tuple(log.run.unreplied)
+        settles = unreplied
         if wanted is not None:
-            settles = _settled_without(log, wanted, living)
+            settles = _to_reply_to(log, wanted, living)
             result = results.auth_required(head, wanted)
             event: e.RunPause = _auth_required(head, wanted, settles, log.worked)
         else:
@@ -142,16 +142,16 @@ async def announce(log: ConversationLog, services: Services) -> None:
         replies = dict.fromkeys(settles, reply_of(result))
         # All of this may change while the save waits for its turn, even if the run stays blocked: a decision
         # may add a sender to answer, although its branch cannot go on because it waits for a slot.
-        unchanged = partial(_is_unchanged, log, unsettled, log.state.head.pending, wanted)
+        unchanged = partial(_is_unchanged, log, unreplied, log.state.head.pending, wanted)
         if await log.save(event, replies=replies, when=unchanged):
             services.wake(log.state.id)  # to answer the senders of queued messages
             return
 
 
-async def settle(log: ConversationLog, head: RunHead, wanted: Wanted) -> None:
-    """Answer the senders of a run that rests for want of a token, unless the member that has the token is
-    about to resume it."""
-    settles = _settled_without(log, wanted, await _other_members(log))
+async def reply_without_token(log: ConversationLog, head: RunHead, wanted: Wanted) -> None:
+    """Reply to the senders of a run that waits for a bearer token, except to a sender whose token another
+    living member has: that member resumes the run."""
+    settles = _to_reply_to(log, wanted, await _other_members(log))
     if settles:
         event = _auth_required(head, wanted, settles, log.run.worked)
         await log.save(event, replies=dict.fromkeys(settles, reply_of(results.auth_required(head, wanted))))
@@ -162,13 +162,13 @@ async def _other_members(log: ConversationLog) -> Collection[str]:
     return await until_available(log.journal.living) if log.sent_elsewhere else ()
 
 
-def _settled_without(log: ConversationLog, wanted: Wanted, living: Collection[str]) -> tuple[str, ...]:
+def _to_reply_to(log: ConversationLog, wanted: Wanted, living: Collection[str]) -> tuple[str, ...]:
     """The commands to answer when the run rests for want of a token. A command whose token a living member
     has is not answered: that member resumes the run."""
-    unsettled = tuple(log.run.unsettled)
+    unreplied = tuple(log.run.unreplied)
     if wanted.status is not None:  # the token was refused
-        return unsettled
-    return tuple(key for key in unsettled if log.sent_elsewhere.get(key) not in living)
+        return unreplied
+    return tuple(key for key in unreplied if log.sent_elsewhere.get(key) not in living)
 
 
 def _auth_required(
@@ -178,11 +178,11 @@ def _auth_required(
 
 
 def _is_unchanged(
-    log: ConversationLog, unsettled: tuple[str, ...], pending: tuple[str, ...], wanted: Wanted | None
+    log: ConversationLog, unreplied: tuple[str, ...], pending: tuple[str, ...], wanted: Wanted | None
 ) -> bool:
     return (
         log.blocked
-        and tuple(log.run.unsettled) == unsettled
+        and tuple(log.run.unreplied) == unreplied
         and (log.state.head.pending, log.branches.unauthorized) == (pending, wanted)
     )
 
@@ -194,7 +194,7 @@ def waiting_result(log: ConversationLog) -> Result:
 
 
 def end_event(run: Run, outcome: str | Failure) -> e.RunEnd:
-    settles = tuple(run.unsettled)
+    settles = tuple(run.unreplied)
     if isinstance(outcome, str):
         return e.RunFinished(run.id, outcome, settles)
     return e.RunFailed(run.id, outcome.code, outcome.message, settles)
@@ -217,14 +217,14 @@ async def close(log: ConversationLog, end: e.RunEnd, ack: Sequence[str] = ()) ->
     head = fold_head(log.state.head, events).run
     assert head is not None
     reply = reply_of(_final_result(head, end))
-    pending, unsettled = log.state.head.pending, tuple(run.unsettled)
+    pending, unreplied = log.state.head.pending, tuple(run.unreplied)
     return await log.save(
         *events,
         settle=[SettleIntent(key, attempt, "unknown") for key, attempt in lost],
         questions=[closed(log.state.approvals[id], RUN_ENDED) for id in pending],
         ack=ack,
-        replies=dict.fromkeys((*run.unsettled, *ack), reply),
-        when=lambda: (log.state.head.pending, tuple(run.unsettled)) == (pending, unsettled),
+        replies=dict.fromkeys((*run.unreplied, *ack), reply),
+        when=lambda: (log.state.head.pending, tuple(run.unreplied)) == (pending, unreplied),
     )
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import trio
 
-from ...config.agent_config import AgentConfig
+from ...config.sections.agent_config import AgentConfig
 from ...runtime.ref import ActorRef
 from ..approvals.decided import Decided
 from ..approvals.kinds import Approval

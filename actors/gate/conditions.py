@@ -1,6 +1,6 @@
 """Compares values with the conditions of rules and routes. Pure, and defined for all JSON values.
 
-A condition holds, fails, or is undecided. It is undecided if
+A condition is met, fails, or is undecided. It is undecided if
 
 * the search for its pattern takes too long; or the text is longer than `MAX_TEXT` (cutting it would let
   padding hide a match); or a number can be written in two ways, and the pattern matches only one of them
@@ -27,8 +27,8 @@ from typing import Any, Final
 import attrs
 import regex
 
-from ...config.approval import Condition
-from ...config.expressions import end_of_text
+from ...config.sections.approval import Condition
+from ...config.text.expressions import end_of_text
 
 PATIENCE = 0.1
 """Time limit of one search, in seconds. A model writes the text, and could make a search slow on purpose."""
@@ -40,12 +40,12 @@ MOST_READINGS = 16
 """Maximum number of readings of one path. Each may take a slow search, and a model chooses their number."""
 
 
-class ConditionAnswer(IntEnum):
-    """The answer of a condition. Ordered, so that `min` is "and" and `max` is "or"."""
+class ConditionResult(IntEnum):
+    """The result of a condition. Ordered, so that `min` is "and" and `max` is "or"."""
 
     FAILS = 0
     UNDECIDED = 1
-    HOLDS = 2
+    MET = 2
 
 
 class MissingValue:
@@ -105,7 +105,7 @@ class Searches:
     exceeded: bool = False
     """Whether a search was given up, because of its time or of the length of its text."""
 
-    def find(self, pattern: str, text: str) -> ConditionAnswer:
+    def find(self, pattern: str, text: str) -> ConditionResult:
         """Whether a pattern matches anywhere in a text; undecided if the time is up first."""
         began = time.thread_time()
         limit = min(PATIENCE, self.left)
@@ -118,27 +118,27 @@ class Searches:
         finally:
             self.left -= time.thread_time() - began
 
-    def given_up(self) -> ConditionAnswer:
+    def given_up(self) -> ConditionResult:
         self.exceeded = True
-        return ConditionAnswer.UNDECIDED
+        return ConditionResult.UNDECIDED
 
 
-def answer(condition: Condition, value: Any, searches: Searches | None = None) -> ConditionAnswer:
-    """Whether all parts of the condition hold. A missing value satisfies only `exists: false`."""
+def evaluate(condition: Condition, value: Any, searches: Searches | None = None) -> ConditionResult:
+    """Whether all parts of the condition are met. A missing value satisfies only `exists: false`."""
     if value is BLOCKED:
-        return ConditionAnswer.UNDECIDED
+        return ConditionResult.UNDECIDED
     if value is MISSING:
         return _either(condition == Condition(exists=False))
-    worst = ConditionAnswer.HOLDS
+    worst = ConditionResult.MET
     # Patterns come last, so that a value that fails another part costs no search.
     for part in _parts(condition, value, searches or Searches()):
         worst = min(worst, part)
-        if worst is ConditionAnswer.FAILS:
+        if worst is ConditionResult.FAILS:
             break
     return worst
 
 
-def _parts(condition: Condition, value: Any, searches: Searches) -> Iterator[ConditionAnswer]:
+def _parts(condition: Condition, value: Any, searches: Searches) -> Iterator[ConditionResult]:
     if condition.exists is not None:
         yield _either(condition.exists)
     if condition.equals is not None:
@@ -153,53 +153,53 @@ def _parts(condition: Condition, value: Any, searches: Searches) -> Iterator[Con
         yield _search(condition.matches, value, searches)
 
 
-def _either(holds: bool) -> ConditionAnswer:
-    return ConditionAnswer.HOLDS if holds else ConditionAnswer.FAILS
+def _either(met: bool) -> ConditionResult:
+    return ConditionResult.MET if met else ConditionResult.FAILS
 
 
-def _equal(expected: Any, value: Any) -> ConditionAnswer:
+def _equal(expected: Any, value: Any) -> ConditionResult:
     """Whether two values are equal. A text equals the value that it spells, because models and the session
     state write numbers as text."""
     if value is None:
-        return ConditionAnswer.FAILS
+        return ConditionResult.FAILS
     match expected:
         case bool():
             text = _text(value)
             return (
                 _either(text == json.dumps(expected))
                 if text in ("true", "false")
-                else ConditionAnswer.UNDECIDED
+                else ConditionResult.UNDECIDED
             )
         case int() | float():
             number = _number(value)
-            return ConditionAnswer.UNDECIDED if number is None else _either(number == _number(expected))
+            return ConditionResult.UNDECIDED if number is None else _either(number == _number(expected))
         case _:
             text = _text(value)
             if text is None:
-                return ConditionAnswer.UNDECIDED
+                return ConditionResult.UNDECIDED
             number = None if isinstance(value, str) else _number(value)
             return _either(text == expected or (number is not None and number == _number(expected)))
 
 
-def _compared(value: Any, limit: float, sign: int) -> ConditionAnswer:
+def _compared(value: Any, limit: float, sign: int) -> ConditionResult:
     """Whether a number is above a limit, or below it when the sign is negative."""
     if value is None:
-        return ConditionAnswer.FAILS
+        return ConditionResult.FAILS
     number, bound = _number(value), _number(limit)
     if number is None or bound is None:
-        return ConditionAnswer.UNDECIDED
+        return ConditionResult.UNDECIDED
     return _either((number > bound) if sign > 0 else (number < bound))
 
 
-def _search(pattern: str, value: Any, searches: Searches) -> ConditionAnswer:
+def _search(pattern: str, value: Any, searches: Searches) -> ConditionResult:
     text = _text(value)
     if text is None:
-        return ConditionAnswer.UNDECIDED
+        return ConditionResult.UNDECIDED
     if _is_long(text):
         return searches.given_up()
     found = searches.find(pattern, text)
     if isinstance(value, float) and value.is_integer() and searches.find(pattern, str(int(value))) != found:
-        return ConditionAnswer.UNDECIDED
+        return ConditionResult.UNDECIDED
     return found
 
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import attrs
 
-from ...config.approval import Condition, Rule
+from ...config.sections.approval import Condition, Rule
 from ..tools.tool import Hints, Tool
-from .conditions import BLOCKED, MISSING, ConditionAnswer, answer
+from .conditions import BLOCKED, MISSING, ConditionResult, evaluate
 from .gate import (
     Fit,
     PolicyScope,
@@ -36,10 +36,10 @@ def explain(
     tool: Tool, arguments: Mapping[str, Any], scope: PolicyScope
 ) -> tuple[Verdict, tuple[PolicyStep, ...]]:
     """The gate's verdict, and the steps to it. Exactly one step decides."""
-    verdict, looked_at = judge_by_rules(tool, arguments, scope)
+    verdict, evaluated = judge_by_rules(tool, arguments, scope)
     steps = [
         PolicyStep(rule_text(rule), matches(rule, fits), _why(rule, fits, tool, scope))
-        for rule, fits in looked_at
+        for rule, fits in evaluated
     ]
     if not any(step.decides for step in steps):
         steps.extend(_hints(tool, scope))
@@ -65,7 +65,7 @@ def _why(rule: Rule, fits: Fit, tool: Tool, scope: PolicyScope) -> str:
             return f"the tool's effect is {effect_class(tool, approved=False)}"
         case _:
             condition = rule.arguments[fits.key.removeprefix("arguments.")]
-            if fits.answer is ConditionAnswer.FAILS:
+            if fits.result is ConditionResult.FAILS:
                 return _unmet(fits.key, condition, fits.value)
             outcome = "matches" if matches(rule, fits) else "does not match"
             return f"{outcome}, undecided: {_undecided(fits.key, condition, fits.value)}"
@@ -74,22 +74,22 @@ def _why(rule: Rule, fits: Fit, tool: Tool, scope: PolicyScope) -> str:
 def _unmet(key: str, condition: Condition, value: Any) -> str:
     if value is MISSING:
         return f"{key} is missing"
-    unmet = " and ".join(_parts(condition, value, ConditionAnswer.FAILS))
+    unmet = " and ".join(_parts(condition, value, ConditionResult.FAILS))
     return f"{key} is {_quoted(value)}, which does not fit {unmet}"
 
 
 def _undecided(key: str, condition: Condition, value: Any) -> str:
     if value is BLOCKED:
         return f"{key} leads through a value without names, or to too many"
-    parts = " and ".join(_parts(condition, value, ConditionAnswer.UNDECIDED)) or "a pattern"
+    parts = " and ".join(_parts(condition, value, ConditionResult.UNDECIDED)) or "a pattern"
     return f"{key} is {_quoted(value)}, for which {parts} cannot be decided"
 
 
-def _parts(condition: Condition, value: Any, wanted: ConditionAnswer) -> Iterator[str]:
-    """The parts of a condition that give this answer for a value."""
+def _parts(condition: Condition, value: Any, wanted: ConditionResult) -> Iterator[str]:
+    """The parts of a condition that give this result for a value."""
     for field in attrs.fields(Condition):
         wish = getattr(condition, field.name)
-        if wish is not None and answer(Condition(**{field.name: wish}), value) is wanted:
+        if wish is not None and evaluate(Condition(**{field.name: wish}), value) is wanted:
             yield f"{field.name} {_quoted(wish)}"
 
 

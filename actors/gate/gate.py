@@ -25,8 +25,8 @@ A path in a rule may have several readings (`readings` in `conditions.py`), and 
     ===============  ===================================  ==================================================
     the rule says    it matches if, for every path,       an undecided rule
     ===============  ===================================  ==================================================
-    `ask`, `deny`    some reading holds or is undecided   matches
-    `run`            all readings hold                    does not match; a call that a later step would run
+    `ask`, `deny`    some reading is met or is undecided   matches
+    `run`            all readings are met                 does not match; a call that a later step would run
                                                           asks instead
     ===============  ===================================  ==================================================
 
@@ -40,14 +40,14 @@ from typing import Any, Literal, TypeAlias
 
 import attrs
 
-from ...config.agent_config import AgentConfig
-from ...config.approval import ApprovalConfig, Rule
-from ...config.nodes import Node, children_of
-from ...config.wildcards import is_named
+from ...config.sections.agent_config import AgentConfig
+from ...config.sections.approval import ApprovalConfig, Rule
+from ...config.sections.nodes import Node, children_of
+from ...config.text.wildcards import is_named
 from ..approvals.requirement import Requirement, requirement_of
 from ..tools.delegation import SERVER, is_remote
 from ..tools.tool import EFFECTS, EffectClass, Tool
-from .conditions import ConditionAnswer, Searches, answer, readings
+from .conditions import ConditionResult, Searches, evaluate, readings
 
 Action: TypeAlias = Literal["run", "ask", "deny"]
 
@@ -163,53 +163,53 @@ def judge_by_rules(
 ) -> tuple[Verdict, tuple[tuple[Rule, Fit], ...]]:
     """As `judge`, with the rules that were evaluated, in order. If the last of them matches, it decided."""
     searches = Searches()
-    looked_at: list[tuple[Rule, Fit]] = []
+    evaluated: list[tuple[Rule, Fit]] = []
     verdict: Verdict | None = None
     for rule in scope.policy.rules:
-        looked_at.append((rule, fit(rule, tool, arguments, scope, searches)))
-        if matches(*looked_at[-1]):
+        evaluated.append((rule, fit(rule, tool, arguments, scope, searches)))
+        if matches(*evaluated[-1]):
             verdict = Verdict(rule.then, rule_text(rule), requires=requirement_of(rule), place=rule.place)
             break
     verdict = verdict or by_hints(tool, scope)
-    undecided = next((rule for rule, fits in looked_at if fits.answer is ConditionAnswer.UNDECIDED), None)
+    undecided = next((rule for rule, fits in evaluated if fits.result is ConditionResult.UNDECIDED), None)
     if undecided is not None and verdict.action == "run":
         verdict = Verdict("ask", f"{rule_text(undecided)}, undecided", undecided=True, place=undecided.place)
-    return verdict, tuple(looked_at)
+    return verdict, tuple(evaluated)
 
 
 @attrs.frozen
 class Fit:
     """The result of a rule's evaluation for a call."""
 
-    answer: ConditionAnswer
+    result: ConditionResult
     key: str | None = None
     """The first key that fails, else the first that is undecided: for instance `server`, or ``arguments.``
     followed by the path of an argument."""
     value: Any = None
-    """The reading of that path with this answer."""
+    """The reading of that path with this result."""
 
 
 def matches(rule: Rule, fits: Fit) -> bool:
     """Whether a rule with this result decides the call."""
-    return fits.answer is ConditionAnswer.HOLDS or (
-        fits.answer is ConditionAnswer.UNDECIDED and rule.then != "run"
+    return fits.result is ConditionResult.MET or (
+        fits.result is ConditionResult.UNDECIDED and rule.then != "run"
     )
 
 
 def fit(
     rule: Rule, tool: Tool, arguments: Mapping[str, Any], scope: PolicyScope, searches: Searches | None = None
 ) -> Fit:
-    """Evaluate a rule for a call: all its paths have to hold."""
+    """Evaluate a rule for a call: the conditions of all its paths have to be met."""
     if (key := mismatch(rule, tool, scope)) is not None:
-        return Fit(ConditionAnswer.FAILS, key)
+        return Fit(ConditionResult.FAILS, key)
     of_readings = min if rule.then == "run" else max
-    found = Fit(ConditionAnswer.HOLDS)
+    found = Fit(ConditionResult.MET)
     for path, condition in rule.arguments.items():
-        answers = [(answer(condition, value, searches), value) for value in readings(arguments, path)]
-        of_path, value = of_readings(answers, key=lambda each: each[0])
-        if of_path < found.answer:
+        results = [(evaluate(condition, value, searches), value) for value in readings(arguments, path)]
+        of_path, value = of_readings(results, key=lambda each: each[0])
+        if of_path < found.result:
             found = Fit(of_path, f"arguments.{path}", value)
-        if of_path is ConditionAnswer.FAILS:
+        if of_path is ConditionResult.FAILS:
             break
     return found
 
@@ -259,7 +259,7 @@ def settings_above(scope: PolicyScope) -> tuple[tuple[str, Literal["run", "ask"]
 def rule_text(rule: Rule) -> str:
     """A rule in words: its position, name, keys and action."""
     named = f' "{rule.name}"' if rule.name else ""
-    looks = [
+    keys = [
         f"{key}: {value}"
         for key, value in (
             ("server", rule.server),
@@ -270,7 +270,7 @@ def rule_text(rule: Rule) -> str:
         )
         if value
     ]
-    return f"{rule.place}{named} ({'; '.join(looks) or 'any call'}): {rule.then}".strip()
+    return f"{rule.place}{named} ({'; '.join(keys) or 'any call'}): {rule.then}".strip()
 
 
 def effect_class(tool: Tool, *, approved: bool) -> EffectClass:

@@ -28,7 +28,7 @@ import trio
 
 from ...runtime.clock import WallClock
 from ...runtime.journal.errors import JournalUnavailable
-from ...runtime.journal.followed_notes import LOOK
+from ...runtime.journal.followed_notes import POLL_EVERY
 from ...runtime.journal.protocol import Journal, Json
 from ..common import errors
 from ..tools.tool import ToolUnavailable
@@ -157,7 +157,7 @@ class Halts:
                     for gone in notes.keys() - others:
                         await self._journal.take_note(CONFIRMED, gone)
                     return
-                await trio.sleep(LOOK / 4)
+                await trio.sleep(POLL_EVERY / 4)
             return
         raise JournalUnavailable("the halt stands, but other nodes have not confirmed it")
 
@@ -215,7 +215,7 @@ class Halts:
     @contextmanager
     def departure(self, since: Halt | None, owns: Callable[[], bool]) -> Iterator[Departure]:
         """The departure of an attempt, until its end. `since` is the latest halt when the attempt was
-        decided; None: it may not leave. `owns`: `Tenure.holds`."""
+        decided; None: it may not leave. `owns`: `Tenure.owns`."""
         departure = Departure(self, since, owns)
         self._departures.add(departure)
         try:

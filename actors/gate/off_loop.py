@@ -9,7 +9,7 @@ from typing import Any, TypeVar, TypeVarTuple
 import trio
 from trio.lowlevel import RunVar
 
-from ...config.approval import Condition, Rule
+from ...config.sections.approval import Condition, Rule
 from ..tools.tool import Tool
 from .gate import PolicyScope, Verdict, judge, mismatch
 

@@ -9,9 +9,9 @@ from typing import Self
 
 import attrs
 
-from ...config.agent_config import AgentConfig
-from ...config.nodes import Node
-from ...config.tree import secrets_of_stored
+from ...config.checks.tree import secrets_of_stored
+from ...config.sections.agent_config import AgentConfig
+from ...config.sections.nodes import Node
 from ...runtime import json_text
 from ...runtime.clock import WallClock
 from ...runtime.journal.patience import until_available

@@ -14,10 +14,10 @@ from typing import Any, Self
 
 import attrs
 
-from ...config.agent_config import AgentConfig
-from ...config.approval import Condition, Rule
-from ...config.nodes import Node
-from ...config.secrets import MASK, SHORTEST, secrets_in
+from ...config.sections.agent_config import AgentConfig
+from ...config.sections.approval import Condition, Rule
+from ...config.sections.nodes import Node
+from ...config.sections.secrets import MASK, SHORTEST, secrets_in
 from ...runtime import json_text
 from ...runtime.journal.protocol import Json
 from ..approvals.requirement import requirement_of

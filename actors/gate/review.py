@@ -24,15 +24,15 @@ from typing import Any
 
 import attrs
 
-from ...config.agent_config import AgentConfig
-from ...config.approval import Condition, Rule
-from ...config.errors import ConfigError, Problem
-from ...config.mcp import McpServerConfig
-from ...config.tree import rules_of, with_paths
-from ...config.values import quoted
-from ...config.wildcards import has_wildcards, is_named
-from ...config.wording import nearest, run_rule
-from ..tools.arguments import types_at
+from ...config.checks.tree import rules_of, with_paths
+from ...config.described.wording import nearest, run_rule
+from ...config.sections.agent_config import AgentConfig
+from ...config.sections.approval import Condition, Rule
+from ...config.sections.mcp import McpServerConfig
+from ...config.text.errors import ConfigError, Problem
+from ...config.text.values import quoted
+from ...config.text.wildcards import has_wildcards, is_named
+from ..arguments.arguments import types_at
 from ..tools.catalogue import one_name
 from ..tools.delegation import is_remote
 from ..tools.names import plain_name, prefixed_name

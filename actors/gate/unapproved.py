@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import attrs
 
-from ...config.agent_config import AgentConfig
+from ...config.sections.agent_config import AgentConfig
 from ..tools.tool import Tool
 from .gate import PolicyScope, Verdict, by_hints, mismatch, offered, policy_scopes, root_scope, rule_text
 

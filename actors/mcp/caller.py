@@ -21,10 +21,10 @@ import attrs
 import trio
 from pydantic import ValidationError
 
-from ...config.mcp import McpServerConfig
+from ...config.sections.mcp import McpServerConfig
 from ...runtime.errors import Refused
-from ..tools.bearer import forwarding
-from ..tools.masking import Secrets
+from ..servers.bearer import forwarding
+from ..servers.masking import Secrets
 from ..tools.needs import Wanted
 from ..tools.tool import (
     CallTool,
@@ -39,7 +39,10 @@ from ..tools.tool import (
     ToolResult,
     ToolUnavailable,
 )
-from .failures import (
+from .session import CurrentLink, Link
+from .tool_list import list_tools
+from .transports.in_flight import InFlightCall
+from .wire.failures import (
     InvalidResult,
     Unsendable,
     casts_doubt,
@@ -49,11 +52,8 @@ from .failures import (
     status_line,
     wanted,
 )
-from .in_flight import InFlightCall
-from .sdk import HEADER_MISMATCH, MODERN_PROTOCOL_VERSIONS, MCPError, types
-from .session import CurrentLink, Link
-from .tool_list import list_tools
-from .wire import NotOffered, addresses_required, error_result, input_required
+from .wire.sdk import HEADER_MISMATCH, MODERN_PROTOCOL_VERSIONS, MCPError, types
+from .wire.wire import NotOffered, addresses_required, error_result, input_required
 
 URL_ELICITATION_REQUIRED = -32042
 """The code of MCP 2025-11-25, "URL Elicitation Required Error"."""
@@ -147,7 +147,7 @@ class ToolCaller:
             with link.in_flight.track(request, self._config.timeout, self._config.longest) as call:
                 return self._hinted(link, await self._send(link, call))
         except MCPError as error:
-            return self._hinted(link, self._answer(link, error))
+            return self._hinted(link, self._result_of(link, error))
         except NotOffered as error:
             return error_result(str(error))
         except InvalidResult as error:
@@ -240,7 +240,7 @@ class ToolCaller:
             return
         raise ToolChanged(f'the tool "{name}" has changed since the call was cleared; nothing was sent')
 
-    def _answer(self, link: Link, error: MCPError) -> ToolResult:
+    def _result_of(self, link: Link, error: MCPError) -> ToolResult:
         """Turn an error into an answer for the model, or raise one of the exceptions of `call`."""
         if error.code == URL_ELICITATION_REQUIRED and (asked := addresses_required(error.data)) is not None:
             raise asked from error

@@ -28,26 +28,22 @@ import httpx2
 import trio
 from pydantic import ValidationError
 
-from ...config.agent_config import MAX_STORED_BYTES
-from ...config.mcp import McpServerConfig
-from ...config.secrets import weak_secrets
+from ...config.sections.agent_config import MAX_STORED_BYTES
+from ...config.sections.mcp import McpServerConfig
+from ...config.sections.secrets import weak_secrets
 from ...runtime.errors import leaf
 from ...runtime.restart import Backoff, Streak
-from ..tools.bearer import forwarding
-from ..tools.masking import WEAK_SECRET, Secrets
-from ..tools.server_status import ServerStartFailed, ServerState, ServerStatus
+from ..servers.bearer import forwarding
+from ..servers.masking import WEAK_SECRET, Secrets
+from ..servers.server_status import ServerStartFailed, ServerState, ServerStatus
 from .admission import Admission
-from .failures import first_line, meaning, wanted
-from .in_flight import InFlightCalls
 from .modes import Modes
-from .oauth import client_credentials
-from .sdk import HANDSHAKE_PROTOCOL_VERSIONS, MCPError, ServerObject
 from .session import (
     NOT_SPOKEN,
     ConnectFailed,
     CurrentLink,
     Link,
-    NoAnswer,
+    NoReply,
     SessionDialect,
     client,
     connect_failure,
@@ -55,8 +51,12 @@ from .session import (
     transport_for,
     verify_modern,
 )
-from .tool_calls import ToolCalls
 from .tool_list import list_tools, listen_for_changes, tells_of_changes
+from .transports.in_flight import InFlightCalls
+from .transports.oauth import client_credentials
+from .wire.failures import first_line, meaning, wanted
+from .wire.sdk import HANDSHAKE_PROTOCOL_VERSIONS, MCPError, ServerObject
+from .wire.tool_calls import ToolCalls
 
 CLOSE_TIMEOUT = 10.0
 """Seconds to close a connection; a child process has limits of its own (stdio.py)."""
@@ -188,7 +188,7 @@ class ServerConnection:
                 if self._refused(failure, began):
                     self.first_attempt.set()
                     return True
-                if reason is None or not isinstance(failure, NoAnswer):
+                if reason is None or not isinstance(failure, NoReply):
                     reason = self.secrets.mask(str(failure))
                 self.current.fail(began)
                 self._report_state("disconnected", reason)
@@ -265,7 +265,7 @@ class ServerConnection:
             if failure.died and self._asks:
                 await self._start_with_handshake(deadline)
                 return
-            if failure.answered or isinstance(failure, NoAnswer):
+            if failure.refused or isinstance(failure, NoReply):
                 self._dialect = SessionDialect.first(self._config)
             may_be_older = self._config.transport is None and spoken.kind == "http"
             if not may_be_older or failure.status not in NOT_SPOKEN:

@@ -14,7 +14,7 @@ import logging
 
 import attrs
 
-from ...config.mcp import McpServerConfig
+from ...config.sections.mcp import McpServerConfig
 from ...runtime.journal.errors import JournalError
 from ...runtime.journal.protocol import Journal
 

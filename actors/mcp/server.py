@@ -14,15 +14,15 @@ from typing import TYPE_CHECKING, assert_never
 
 import trio
 
-from ...config.agent_config import MAX_STORED_BYTES
-from ...config.mcp import McpServerConfig
+from ...config.sections.agent_config import MAX_STORED_BYTES
+from ...config.sections.mcp import McpServerConfig
 from ...runtime.context import Behaviour, Context
-from ..tools.server_status import ServerStatus
+from ..servers.server_status import ServerStatus
 from ..tools.tool import Authenticate, CallTool, ListTools, ServerMessage
 
 if TYPE_CHECKING:
     from .modes import Modes
-    from .sdk import ServerObject
+    from .wire.sdk import ServerObject
 
 slow_start = logging.getLogger("stopgo.mcp.slow_start")
 """A logger of its own, so that commands which hide the log can show these warnings."""
@@ -60,7 +60,7 @@ def mcp_server(
 
     async def behaviour(ctx: Context[ServerMessage]) -> None:
         # In a thread, because it takes seconds on a busy machine; the event loop keeps running.
-        await trio.to_thread.run_sync(import_module, ".sdk", __package__)
+        await trio.to_thread.run_sync(import_module, ".wire.sdk", __package__)
         from .caller import ToolCaller
         from .connection import ServerConnection
 

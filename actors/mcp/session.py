@@ -23,20 +23,22 @@ import httpx2
 import trio
 from pydantic import ValidationError
 
-from ...config.mcp import FirstTransport, McpServerConfig
-from ...config.secrets import secrets_of_values, weak_values
-from ..tools.masking import WEAK_SECRET, Secrets
+from ...config.sections.mcp import FirstTransport, McpServerConfig
+from ...config.sections.secrets import secrets_of_values, weak_values
+from ..servers.masking import WEAK_SECRET, Secrets
 from ..tools.needs import Wanted
 from ..tools.tool import Tool
-from .environment import NotLaunchable, launch
-from .failures import first_line, http_status, meaning, worth_retrying
-from .http import http_client
-from .in_flight import InFlightCalls
-from .in_process import InProcess
-from .legacy_sse import LegacySse
-from .oauth import ContainedAuth
-from .requests import Requester
-from .sdk import (
+from .transports.environment import NotLaunchable, launch
+from .transports.http import http_client
+from .transports.in_flight import InFlightCalls
+from .transports.in_process import InProcess
+from .transports.legacy_sse import LegacySse
+from .transports.oauth import ContainedAuth
+from .transports.stdio import StdioTransport
+from .transports.streamable import StreamableHttp
+from .wire.failures import first_line, http_status, meaning, worth_retrying
+from .wire.requests import Requester
+from .wire.sdk import (
     LATEST_MODERN_VERSION,
     REQUEST_TIMEOUT,
     Client,
@@ -46,11 +48,9 @@ from .sdk import (
     ServerObject,
     TransportStreams,
 )
-from .sdk_shims import filtered, repaired
-from .stdio import StdioTransport
-from .streamable import StreamableHttp
-from .tool_calls import CLIENT_NAME, ToolCalls, client_version
-from .wire import validation_text
+from .wire.sdk_shims import filtered, repaired
+from .wire.tool_calls import CLIENT_NAME, ToolCalls, client_version
+from .wire.wire import validation_text
 
 
 @attrs.define(eq=False)
@@ -192,7 +192,7 @@ class ConnectFailed(Exception):
         reason: str,
         *,
         retry: bool = False,
-        answered: bool = False,
+        refused: bool = False,
         status: int | None = None,
         data: object = None,
         mistake: bool = False,
@@ -200,7 +200,7 @@ class ConnectFailed(Exception):
         super().__init__(reason)
         self.retry = retry
         """The server may still be starting."""
-        self.answered = answered
+        self.refused = refused
         """The server itself refused."""
         self.status = status
         """The HTTP status of that refusal."""
@@ -212,7 +212,7 @@ class ConnectFailed(Exception):
         """The cause is a mistake in the agent file, or in a file that it names."""
 
 
-class NoAnswer(ConnectFailed):
+class NoReply(ConnectFailed):
     """The server did not answer in time."""
 
 
@@ -355,7 +355,7 @@ def connect_failure(error: BaseException | None, transport: Transport, timeout: 
         return ConnectFailed(report + hint)
     if error is None:
         tail = transport.stderr_tail()
-        return NoAnswer(f"no answer within {timeout:g} s" + (f": {tail}" if tail else "") + hint)
+        return NoReply(f"no answer within {timeout:g} s" + (f": {tail}" if tail else "") + hint)
     if isinstance(error, ValidationError):
         return ConnectFailed(f"its answer is no valid {error.title}: {validation_text(error)}")
     if not isinstance(error, MCPError):
@@ -363,7 +363,7 @@ def connect_failure(error: BaseException | None, transport: Transport, timeout: 
     return ConnectFailed(
         first_line(error) + hint,
         retry=worth_retrying(error.code),
-        answered=meaning(error.code, error.message, error.data) == "answered",
+        refused=meaning(error.code, error.message, error.data) == "answered",
         status=http_status(error.code, error.data),
         data=error.data,
     )

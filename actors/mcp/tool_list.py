@@ -8,15 +8,15 @@ from itertools import islice
 
 import trio
 
-from ...config.mcp import McpServerConfig, ToolFilter
+from ...config.sections.mcp import McpServerConfig, ToolFilter
 from ...runtime.restart import Backoff, Streak
-from ..tools.bearer import current_bearer
+from ..servers.bearer import current_bearer
 from ..tools.catalogue import admits
 from ..tools.tool import Tool
-from .failures import first_line, http_status, meaning
-from .sdk import Client, MCPError, SubscriptionLost, types
 from .session import Link
-from .wire import MAX_LABEL, MAX_PROBLEMS, tool_from_wire
+from .wire.failures import first_line, http_status, meaning
+from .wire.sdk import Client, MCPError, SubscriptionLost, types
+from .wire.wire import MAX_LABEL, MAX_PROBLEMS, tool_from_wire
 
 METHOD_NOT_FOUND = -32601
 NO_TOOLS = "it offers no tools"

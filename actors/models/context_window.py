@@ -13,8 +13,8 @@ from typing import Any, assert_never
 
 import attrs
 
-from ...config.models import ContextConfig
-from .messages import (
+from ...config.sections.models import ContextConfig
+from .messages.messages import (
     AssistantMessage,
     ChatMessage,
     ModelRequest,

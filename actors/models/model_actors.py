@@ -9,8 +9,8 @@ from typing import Protocol
 import attrs
 import trio
 
-from ...config.agent_config import AgentConfig
-from ...config.models import (
+from ...config.sections.agent_config import AgentConfig
+from ...config.sections.models import (
     USUAL_TIMEOUT,
     ContextConfig,
     ModelSpec,
@@ -23,12 +23,12 @@ from ...config.models import (
 from ...runtime.ref import ActorRef
 from ...runtime.supervision import Supervisor
 from ..common.errors import Misconfigured
-from .client import ModelClient
-from .errors import InvalidScript, ModelUnusable, UnknownProvider
-from .messages import ModelFailed, ModelMessage
-from .model import Model, model_actor
+from .messages.errors import InvalidScript, ModelUnusable, UnknownProvider
+from .messages.messages import ModelFailed, ModelMessage
 from .open_model import open_model
-from .refused_tools import RefusedTools
+from .providers.client import ModelClient
+from .providers.model import Model, model_actor
+from .providers.refused_tools import RefusedTools
 
 
 class OpenModel(Protocol):

@@ -6,17 +6,17 @@ import os
 from collections.abc import Set
 from pathlib import Path
 
-from ...config.models import ModelSpec
-from .client import ModelClient
-from .errors import ModelUnusable, UnknownProvider
-from .model import Model
+from ...config.sections.models import ModelSpec
+from .codecs.ollama_options import ignored_by
+from .codecs.profiles import PROFILES
+from .messages.errors import ModelUnusable, UnknownProvider
 from .offline.rules_model import RulesModel
+from .offline.script import ScriptModel
+from .offline.script_reader import load_script
+from .providers.client import ModelClient
 from .providers.endpoints import RESPONSES_ONLY, api_of, endpoint, is_openais
-from .providers.ollama_options import ignored_by
+from .providers.model import Model
 from .providers.openai_families import check_sampling
-from .providers.profiles import PROFILES
-from .script import ScriptModel
-from .script_reader import load_script
 
 _OURS = frozenset({"contents", "messages", "model", "stream", "system", "systemInstruction", "tools"})
 """Keys of a request body that the run sets, not the agent file."""

@@ -13,17 +13,17 @@ from functools import partial
 import attrs
 import trio
 
-from ...config.models import ContextConfig, Prices, chain_of
-from ...config.nodes import LlmNode, RouterNode
+from ...config.sections.models import ContextConfig, Prices, chain_of
+from ...config.sections.nodes import LlmNode, RouterNode
 from ...runtime.errors import ActorCrashed, ActorUnavailable
 from ..common.errors import NodeFailed
-from ..log import keys
-from ..log.deltas import ModelDelta
-from ..log.observer import CANCELLED, MODEL_ERROR, ModelCall
-from ..log.outcomes import ModelHop, Replied, StepFailed
-from ..log.step import step
+from ..log.words import keys
+from ..log.words.deltas import ModelDelta
+from ..log.words.outcomes import ModelHop, Replied, StepFailed
+from ..log.writer.observer import CANCELLED, MODEL_ERROR, ModelCall
+from ..log.writer.step import step
 from ..models.context_window import TooLarge, fit
-from ..models.messages import (
+from ..models.messages.messages import (
     AskModel,
     AssistantMessage,
     ChatMessage,
@@ -34,7 +34,7 @@ from ..models.messages import (
     ModelTool,
     ToolCall,
 )
-from ..models.usage import NOTHING, Spent, reached, spent_by
+from ..models.messages.usage import NOTHING, Spent, reached, spent_by
 from ..run.scopes import Execute, RunScope
 
 logger = logging.getLogger(__name__)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import assert_never
 
-from ...config.nodes import (
+from ...config.sections.nodes import (
     CheckpointNode,
     LlmNode,
     LoopNode,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from ...config.nodes import CheckpointNode
+from ...config.sections.nodes import CheckpointNode
 from ...runtime.context import Behaviour, Context
 from ..approvals.checkpoint_approval import CheckpointQuestion, verdict_text
 from ..approvals.decided import CANCELLED, EXPIRED, Expired
@@ -12,8 +12,8 @@ from ..approvals.requirement import requirement_of
 from ..approvals.yes_or_no import Approved
 from ..common.errors import NodeFailed
 from ..gate.gate import descend
-from ..log import keys
-from ..log.outcomes import NodeEnd
+from ..log.words import keys
+from ..log.words.outcomes import NodeEnd
 from ..run.scopes import Execute, RunScope
 from .node import execute_once, placed_values
 

@@ -7,15 +7,15 @@ from typing import Any
 
 import attrs
 
-from ...config.nodes import Node, OrderedNode, ParallelNode, children_of
-from ...config.placeholders import works_on_its_key
+from ...config.sections.nodes import Node, OrderedNode, ParallelNode, children_of
+from ...config.sections.placeholders import works_on_its_key
 from ...runtime.context import Context
 from ..approvals.decided import CANCELLED, EXPIRED, Decided, Expired
 from ..common.errors import NodeFailed
-from ..log import events as e
-from ..log import keys
-from ..log.outcomes import Ended, NodeEnd, StepFailed
-from ..log.step import attempt_failed, recorded_failure, step
+from ..log.words import events as e
+from ..log.words import keys
+from ..log.words.outcomes import Ended, NodeEnd, StepFailed
+from ..log.writer.step import attempt_failed, recorded_failure, step
 from ..run.scopes import Execute, RunScope
 
 

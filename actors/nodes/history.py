@@ -7,9 +7,10 @@ from collections.abc import Iterable, Iterator
 
 import attrs
 
-from ...config.nodes import LlmNode
-from ..log import keys, past
-from ..models.messages import AssistantMessage, ChatMessage, ToolMessage, UserMessage, pictures_in
+from ...config.sections.nodes import LlmNode
+from ..log.fold import past
+from ..log.words import keys
+from ..models.messages.messages import AssistantMessage, ChatMessage, ToolMessage, UserMessage, pictures_in
 from ..run.scopes import Execute, RunScope
 from ..tools.pictures import surplus
 

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from ...config.nodes import LlmNode
+from ...config.sections.nodes import LlmNode
 from ...runtime.context import Behaviour, Context
 from ..approvals.decided import CANCELLED
 from ..calls.runner import EXIT_LOOP, CallEnd
 from ..common.errors import NodeFailed
 from ..gate.gate import PolicyScope, descend
-from ..log import keys
-from ..log.outcomes import NodeEnd, Replied
-from ..models.messages import ModelTool
+from ..log.words import keys
+from ..log.words.outcomes import NodeEnd, Replied
+from ..models.messages.messages import ModelTool
 from ..run.offers import Offer
 from ..run.scopes import Execute, RunScope
 from ..tools.needs import Wanted

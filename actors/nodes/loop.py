@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import attrs
 
-from ...config.nodes import LoopNode
+from ...config.sections.nodes import LoopNode
 from ...runtime.context import Behaviour, Context
 from ..gate.gate import child_scope
-from ..log import keys
-from ..log.outcomes import NodeEnd
+from ..log.words import keys
+from ..log.words.outcomes import NodeEnd
 from ..run.scopes import Execute, RunScope
 from .node import execute_once
 from .sequential import run_in_order

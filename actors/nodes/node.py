@@ -5,9 +5,9 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable
 
-from ...config.placeholders import PLACEHOLDER
+from ...config.sections.placeholders import PLACEHOLDER
 from ...runtime.context import Context
-from ..log.outcomes import NodeEnd
+from ..log.words.outcomes import NodeEnd
 from ..run.scopes import Execute, RunScope
 
 logger = logging.getLogger(__name__)

@@ -6,14 +6,14 @@ import logging
 from collections.abc import Sequence
 from functools import partial
 
-from ...config.nodes import LlmNode, RemoteAgentNode
+from ...config.sections.nodes import LlmNode, RemoteAgentNode
 from ..calls.ask_order import ask_positions
 from ..calls.dispatch import Dispatch
 from ..calls.runner import CallEnd, CallRunner
 from ..gate.gate import PolicyScope
-from ..log import keys
-from ..log.record import Tally
-from ..models.messages import ToolCall
+from ..log.fold.record import Tally
+from ..log.words import keys
+from ..models.messages.messages import ToolCall
 from ..run.scopes import CallScope, Execute, RunScope
 from ..tools.slots import Slots
 

@@ -6,13 +6,13 @@ from functools import partial
 
 import attrs
 
-from ...config.nodes import Node, ParallelNode
+from ...config.sections.nodes import Node, ParallelNode
 from ...runtime.context import Behaviour, Context
 from ..common.errors import NodeFailed
 from ..gate.gate import child_scope
-from ..log import keys
-from ..log.branches import BranchLimiter
-from ..log.outcomes import NodeEnd
+from ..log.words import keys
+from ..log.words.outcomes import NodeEnd
+from ..log.writer.branches import BranchLimiter
 from ..run.scopes import Execute, RunScope
 from .child import in_place_of_answer, rejection, run_child
 from .node import execute_once
@@ -35,8 +35,8 @@ def parallel(spec: ParallelNode, scope: RunScope) -> Behaviour[Execute]:
                 partial(_branch, ctx, scope, spec, child, index, inner, limiter)
                 for index, child in enumerate(spec.agents)
             ]
-            settled = await scope.log.branches.gather(*branches, work_timers=execute.work_timers)
-            ends = [end for end in settled if end is not None]
+            results = await scope.log.branches.gather(*branches, work_timers=execute.work_timers)
+            ends = [end for end in results if end is not None]
             writes: dict[str, str] = {}
             for end in ends:
                 writes.update(end.writes)

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import attrs
 
-from ...config.nodes import RemoteAgentNode
+from ...config.sections.nodes import RemoteAgentNode
 from ...runtime.context import Behaviour, Context
 from ..approvals.decided import CANCELLED
 from ..common.errors import NodeFailed
 from ..gate.gate import PolicyScope, descend
-from ..log import keys
-from ..log.outcomes import Delegation, NodeEnd, StepFailed
-from ..log.step import step
-from ..models.messages import ToolCall
+from ..log.words import keys
+from ..log.words.outcomes import Delegation, NodeEnd, StepFailed
+from ..log.writer.step import step
+from ..models.messages.messages import ToolCall
 from ..run.scopes import Execute, RunScope
 from ..tools.delegation import MESSAGE
 from .node import execute_once, fill

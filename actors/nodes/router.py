@@ -8,17 +8,17 @@ from collections.abc import Mapping, Sequence
 import attrs
 import regex
 
-from ...config.nodes import ROUTER_PROMPT, Node, Route, RouterNode
+from ...config.sections.nodes import ROUTER_PROMPT, Node, Route, RouterNode
 from ...runtime.context import Behaviour, Context
 from ...runtime.json_text import load_provider
 from ..common.errors import NodeFailed
-from ..gate.conditions import ConditionAnswer, Searches, answer, readings
+from ..gate.conditions import ConditionResult, Searches, evaluate, readings
 from ..gate.gate import child_scope
 from ..gate.off_loop import off_loop
-from ..log import keys
-from ..log.outcomes import Chosen, NodeEnd
-from ..log.step import step
-from ..models.messages import UserMessage
+from ..log.words import keys
+from ..log.words.outcomes import Chosen, NodeEnd
+from ..log.writer.step import step
+from ..models.messages.messages import UserMessage
 from ..run.scopes import Execute, RunScope
 from .ask_model import ask_model
 from .child import run_child
@@ -98,15 +98,15 @@ def first_route(
     undecided: list[tuple[Route, str]] = []
     searches = Searches()
     for route in routes:
-        answers = {
-            key: answer(condition, readings(values, key)[0], searches)
+        results = {
+            key: evaluate(condition, readings(values, key)[0], searches)
             for key, condition in route.when.items()
         }
-        match min(answers.values(), default=ConditionAnswer.HOLDS):
-            case ConditionAnswer.HOLDS:
+        match min(results.values(), default=ConditionResult.MET):
+            case ConditionResult.MET:
                 return route, undecided
-            case ConditionAnswer.UNDECIDED:
-                key = min(answers, key=answers.__getitem__)
+            case ConditionResult.UNDECIDED:
+                key = min(results, key=results.__getitem__)
                 if searches.exceeded:
                     raise NodeFailed(
                         "no_route",
@@ -114,7 +114,7 @@ def first_route(
                         "to be searched, or the search takes too long",
                     )
                 undecided.append((route, key))
-            case ConditionAnswer.FAILS:
+            case ConditionResult.FAILS:
                 pass
     return None, undecided
 

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 import attrs
 
-from ...config.nodes import Node, SequentialNode
+from ...config.sections.nodes import Node, SequentialNode
 from ...runtime.context import Behaviour, Context
 from ..gate.gate import child_scope
-from ..log import keys
-from ..log.outcomes import NodeEnd
+from ..log.words import keys
+from ..log.words.outcomes import NodeEnd
 from ..run.scopes import Execute, RunScope
 from .child import run_child
 from .node import execute_once

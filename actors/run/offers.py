@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator
 
 import attrs
 
-from ...config.wording import one_of
+from ...config.described.wording import one_of
 from ..gate.gate import PolicyScope, offered
-from ..models.messages import ModelTool
+from ..models.messages.messages import ModelTool
 from ..tools.catalogue import Catalogue, ToolGroup
 from ..tools.facade import facade_tool
 from ..tools.tool import Tool

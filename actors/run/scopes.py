@@ -9,18 +9,18 @@ from typing import TypeAlias
 import attrs
 import trio
 
-from ...config.nodes import ITERATION, BaseNode, LlmNode, Node, RemoteAgentNode
-from ...config.placeholders import USER_MESSAGE
+from ...config.sections.nodes import ITERATION, BaseNode, LlmNode, Node, RemoteAgentNode
+from ...config.sections.placeholders import USER_MESSAGE
 from ...runtime.context import Behaviour
 from ...runtime.message import Request
 from ..approvals.asked import Occasion
 from ..gate.gate import PolicyScope
 from ..gate.policy import Policy
-from ..log.branches import WorkTimers
-from ..log.events import Origin
-from ..log.log import ConversationLog
-from ..log.outcomes import NodeEnd
-from ..log.record import RecordedExchange
+from ..log.fold.record import RecordedExchange
+from ..log.words.events import Origin
+from ..log.words.outcomes import NodeEnd
+from ..log.writer.branches import WorkTimers
+from ..log.writer.log import ConversationLog
 from ..tools.delegation import Hop
 from ..tools.tokens import Token
 from .services import Services

@@ -6,20 +6,20 @@ from collections.abc import Awaitable, Callable
 
 import attrs
 
-from ...config.agent_config import AgentConfig
-from ...config.nodes import Node
-from ...config.tree import tree_from_stored, tree_id
+from ...config.checks.tree import tree_from_stored, tree_id
+from ...config.sections.agent_config import AgentConfig
+from ...config.sections.nodes import Node
 from ...runtime.journal.protocol import Json
 from ...runtime.ref import ActorRef
+from ..arguments.arguments import CheckedArguments
 from ..common.store_secret import StoreSecret
 from ..gate.gate import PolicyScope, root_scope
 from ..gate.halt import Halts
 from ..gate.policies import Policies
-from ..log.logs import Logs
+from ..log.writer.logs import Logs
 from ..models.model_actors import StartedModel
 from ..models.spending import Spending
-from ..tools.arguments import CheckedArguments
-from ..tools.authorization import Authorization
+from ..servers.authorization import Authorization
 from ..tools.registry import RegistryMessage
 from ..tools.tokens import Tokens
 from .offers import ToolOffers

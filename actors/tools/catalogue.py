@@ -13,13 +13,13 @@ from typing import TypeAlias
 
 import attrs
 
-from ...config.a2a import RemoteAgentConfig
-from ...config.agent_config import AgentConfig
-from ...config.mcp import McpServerConfig, ToolFilter
-from ...config.wildcards import is_named
+from ...config.sections.a2a import RemoteAgentConfig
+from ...config.sections.agent_config import AgentConfig
+from ...config.sections.mcp import McpServerConfig, ToolFilter
+from ...config.text.wildcards import is_named
 from ...runtime.errors import Refused
 from .delegation import MESSAGE
-from .names import hashed, looks_prefixed, plain_name, prefixed_name
+from .names import hashed, plain_name, prefixed_name, seems_prefixed
 from .tool import Hints, Tool
 
 Offers: TypeAlias = Mapping[str, Sequence[Tool]]
@@ -138,7 +138,7 @@ def _named(config: AgentConfig, server: McpServerConfig, tools: Sequence[Tool]) 
     kept = [
         attrs.evolve(
             _hinted(config, tool),
-            misleading=looks_prefixed(tool.own_name) or plain_name(tool.own_name) in others,
+            misleading=seems_prefixed(tool.own_name) or plain_name(tool.own_name) in others,
         )
         for tool in tools
         if admits(server.tools, tool.own_name)

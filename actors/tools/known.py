@@ -23,10 +23,10 @@ from pathlib import Path
 
 import attrs
 
-from ...config.approval import ApprovalConfig
+from ...config.sections.approval import ApprovalConfig
 from ...runtime.journal.patience import until_available
 from ...runtime.journal.protocol import Journal, Json
-from ...runtime.journal.sqlite import read_notes
+from ...runtime.journal.sqlite.sqlite_journal import read_notes
 from .tool import Hints, Tool
 
 logger = logging.getLogger(__name__)

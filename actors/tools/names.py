@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import re
 
-from ...config.mcp import plain_server_name
+from ...config.sections.mcp import plain_server_name
 
 MAX_LENGTH = 64
 PREFIX = "mcp__"
@@ -26,7 +26,7 @@ def plain_name(own: str) -> str:
     return name if len(name) <= MAX_LENGTH else hashed(name, own)
 
 
-def looks_prefixed(own: str) -> bool:
+def seems_prefixed(own: str) -> bool:
     """Return whether an own name has the form of a `prefixed_name`, with any server."""
     return plain_name(own).startswith(PREFIX)
 

@@ -25,7 +25,7 @@ from typing import Any, Literal, TypeAlias, assert_never
 
 import attrs
 
-from ...config.agent_config import AgentConfig
+from ...config.sections.agent_config import AgentConfig
 from ...runtime.context import Behaviour, Context
 from ...runtime.journal.patience import until_available
 from ...runtime.message import Request

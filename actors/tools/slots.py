@@ -56,7 +56,7 @@ class _Waiter:
 
 
 @attrs.define(eq=False)
-class HeldSlot:
+class TakenSlots:
     """The slots that a call holds for the length of a block, one of each kind."""
 
     places: tuple[Slots, ...]
@@ -69,20 +69,20 @@ class HeldSlot:
         places, self.places = self.places, ()
         _give_back(places)
 
-    def __enter__(self) -> HeldSlot:
+    def __enter__(self) -> TakenSlots:
         return self
 
     def __exit__(self, *_: object) -> None:
         self.give_back()
 
 
-async def place_in(*wanted: Slots) -> HeldSlot:
+async def place_in(*wanted: Slots) -> TakenSlots:
     """Wait for one slot of each kind, and return them as a context manager. Calls are served in order of
     arrival, except those that still wait for another kind."""
     # A waiting call could not start at the last release, so a new call that can start overtakes no other.
     since = trio.current_time()
     await _take(wanted)
-    return HeldSlot(wanted, since)
+    return TakenSlots(wanted, since)
 
 
 @asynccontextmanager

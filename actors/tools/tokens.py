@@ -24,46 +24,46 @@ class Token:
 class Tokens:
     """Bearer tokens in memory, by conversation and by the command that they came with."""
 
-    _held: dict[str, dict[str, Token]] = attrs.field(factory=dict, repr=False)
-    _looks: dict[str, int] = attrs.field(factory=dict)
+    _tokens: dict[str, dict[str, Token]] = attrs.field(factory=dict, repr=False)
+    _rested_at: dict[str, int] = attrs.field(factory=dict)
 
     def put(self, conversation: str, command: str, token: Token) -> None:
-        self._held.setdefault(conversation, {})[command] = token
-        self._looks.pop(conversation, None)
+        self._tokens.setdefault(conversation, {})[command] = token
+        self._rested_at.pop(conversation, None)
 
     def get(self, conversation: str, command: str) -> Token | None:
-        return self._held.get(conversation, {}).get(command)
+        return self._tokens.get(conversation, {}).get(command)
 
     @property
     def conversations(self) -> Collection[str]:
         """The conversations with tokens."""
-        return tuple(self._held)
+        return tuple(self._tokens)
 
     def commands(self, conversation: str) -> Collection[str]:
         """The commands of a conversation that came with a token."""
-        return tuple(self._held.get(conversation, ()))
+        return tuple(self._tokens.get(conversation, ()))
 
-    def holds(self, conversation: str) -> bool:
+    def has_any(self, conversation: str) -> bool:
         """Whether there is a token for any command of the conversation."""
-        return conversation in self._held
+        return conversation in self._tokens
 
     def drop(self, conversation: str, commands: Iterable[str]) -> None:
-        held = self._held.get(conversation, {})
+        kept = self._tokens.get(conversation, {})
         for command in commands:
-            held.pop(command, None)
-        if not held:
+            kept.pop(command, None)
+        if not kept:
             self.forget(conversation)
 
     def forget(self, conversation: str) -> None:
-        self._held.pop(conversation, None)
-        self._looks.pop(conversation, None)
+        self._tokens.pop(conversation, None)
+        self._rested_at.pop(conversation, None)
 
-    def look(self, conversation: str, last_seq: int) -> None:
+    def note_rest(self, conversation: str, last_seq: int) -> None:
         """Note that a conversation was found at rest after this event. Its tokens are of no use before
         another event or token comes."""
-        if self.holds(conversation):
-            self._looks[conversation] = last_seq
+        if self.has_any(conversation):
+            self._rested_at[conversation] = last_seq
 
-    def last_look(self, conversation: str) -> int | None:
-        """The event of the last `look`. None: a token has come since, or there was none."""
-        return self._looks.get(conversation)
+    def rested_at(self, conversation: str) -> int | None:
+        """The event of the last `note_rest`. None: a token has come since, or there was none."""
+        return self._rested_at.get(conversation)

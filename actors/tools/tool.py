@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Literal, TypeAlias
 
 import attrs
 
-from ...config.wildcards import is_named
+from ...config.text.wildcards import is_named
 from ...runtime.errors import Refused
 from ...runtime.message import Request
 from .names import PREFIX, prefixed_name

@@ -34,13 +34,13 @@ from ...actors.a2a.wire.task import (
     TaskPage,
     Text,
 )
-from .. import examples as ex
-from .. import operation as op
+from ..contract import examples as ex
+from ..contract import operation as op
+from ..contract.operations import SESSION, TOKEN
 from ..http import sse
-from ..operations import SESSION, TOKEN
 from .agent_card import ALL_OFFERED, AgentAbout, card
 
-OTHERWISE = op.Answer(
+OTHERWISE = op.Response(
     0,
     "An error of A2A: over JSON-RPC with status 200, else with 400, 403, 404, 429, 500 or 503. Before a "
     "request reaches A2A: `invalid_token` (400), `unauthenticated` (401), `role_required`, "
@@ -127,7 +127,7 @@ def _over_http(*, is_v1: bool) -> Iterator[op.Operation]:
             f"a2a{method}{'ByPost' if by_post else ''}{'' if is_v1 else 'V03'}",
             f"{verb} /a2a/{'' if is_v1 else 'v1/'}{path}",
             summary,
-            (op.Answer(200, text, Mapping[str, Any], example, kind),),
+            (op.Response(200, text, Mapping[str, Any], example, kind),),
             (
                 _VERSION,
                 *((SESSION, TOKEN) if isinstance(request, Send) else ()),
@@ -139,14 +139,14 @@ def _over_http(*, is_v1: bool) -> Iterator[op.Operation]:
         )
 
 
-_CARD_ANSWER = op.Answer(200, "The card", Mapping[str, Any], _CARD)
+_CARD_RESPONSE = op.Response(200, "The card", Mapping[str, Any], _CARD)
 TAGS: Mapping[str, tuple[op.Operation, ...]] = {
     "a2a": (
         op.Operation(
             "getAgentCard",
             "GET /.well-known/agent-card.json",
             "Read the card of the agent",
-            (_CARD_ANSWER, op.Answer(304, "The card has not changed")),
+            (_CARD_RESPONSE, op.Response(304, "The card has not changed")),
             is_public=True,
             otherwise=OTHERWISE,
         ),
@@ -154,7 +154,7 @@ TAGS: Mapping[str, tuple[op.Operation, ...]] = {
             "getOlderAgentCard",
             "GET /.well-known/agent.json",
             "Read the card of the agent, where older clients look for it",
-            (_CARD_ANSWER, op.Answer(304, "The card has not changed")),
+            (_CARD_RESPONSE, op.Response(304, "The card has not changed")),
             is_public=True,
             otherwise=OTHERWISE,
         ),
@@ -163,7 +163,7 @@ TAGS: Mapping[str, tuple[op.Operation, ...]] = {
             "POST /a2a",
             "Call a method of A2A over JSON-RPC",
             (
-                op.Answer(
+                op.Response(
                     200,
                     "The result or the error; of a streaming method, server-sent events of them",
                     Mapping[str, Any],

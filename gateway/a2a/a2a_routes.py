@@ -32,7 +32,7 @@ from ...actors.a2a.wire.task import (
     StreamItem,
     Subscribe,
 )
-from ...actors.agent import Agent
+from ...actors.agent.agent import Agent
 from ...runtime.json_text import dump_wire
 from ..http import headers, sse
 from ..http.access_log import RPC
@@ -44,7 +44,6 @@ from ..http.identity import Lifetime
 from ..http.quart_app import Application
 from ..http.request import HttpRequest as HTTPRequest
 from ..http.responses import JSON, Reply, reply
-from ..openapi import DISTRIBUTION
 from .agent_card import EXTENSIONS, AgentAbout, Offered, card
 from .as_a2a_error import as_a2a_error
 from .dialect import (
@@ -323,7 +322,7 @@ class A2A:
         return AgentAbout(
             config.name,
             config.description,
-            version(DISTRIBUTION),
+            version("agent-stop-and-go"),
             url.rstrip("/"),
             agent.tools(),
             config.auth,

@@ -12,9 +12,9 @@ from typing import Any, Literal, get_args
 import attrs
 
 from ...actors.a2a.wire.a2a_headers import HITL, IDEMPOTENCY, LOOK
-from ...actors.conversation.lists import ListedTool
+from ...actors.agent.lists import ListedTool
 from ...actors.tools.pictures import MediaType
-from ...config.auth import AuthConfig
+from ...config.sections.auth import AuthConfig
 from .card_security import security
 from .output_modes import OFFERED
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, assert_never
 
 from ...actors.a2a.wire.task import Data, File, Link, Part, Text
-from ...actors.models.a2a_end import (
+from ...actors.models.messages.a2a_end import (
     DataArtifact,
     FileArtifact,
     LinkArtifact,

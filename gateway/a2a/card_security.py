@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ...config.a2a import API_KEY_HEADER
-from ...config.auth import AuthConfig
+from ...config.sections.a2a import API_KEY_HEADER
+from ...config.sections.auth import AuthConfig
 from ..auth.issuer import DISCOVERY
 
 Json = dict[str, Any]

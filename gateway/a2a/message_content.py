@@ -7,8 +7,8 @@ from typing import assert_never
 
 from ...actors.a2a.wire.a2a_errors import A2AError
 from ...actors.a2a.wire.task import Data, File, Link, Message, Part, Text
-from .. import attachments
-from ..attachments import Content, UnusableFile
+from ..contract import attachments
+from ..contract.attachments import Content, UnusableFile
 
 
 def content_of(message: Message) -> Content:

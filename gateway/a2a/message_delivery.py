@@ -24,11 +24,11 @@ import attrs
 from ...actors.a2a.wire.a2a_errors import A2AError, invalid
 from ...actors.a2a.wire.task import TERMINAL, Message, Send, State, Text
 from ...actors.access.rights import relays
-from ...actors.agent import Agent
+from ...actors.agent.agent import Agent
 from ...actors.common.errors import AgentError
 from ...actors.conversation.result import Result
-from ...actors.log.events import Origin
-from ..attachments import Content
+from ...actors.log.words.events import Origin
+from ..contract.attachments import Content
 from ..http.identity import Lifetime
 from ..http.request import set_conversation
 from .as_a2a_error import as_a2a_error
@@ -180,30 +180,30 @@ class Delivery:
         return state
 
     async def _send_content(self, content: Content) -> Result | None:
-        message, context = self._send.message, self.log.context
+        agent, message, context = self._agent, self._send.message, self.log.context
         with as_a2a_error():
             if message.task is None and message.context is None:
-                turn = await self._agent.start_conversation(
+                start = agent.start_conversation if self._waits else agent.post_conversation
+                turn = await start(
                     content.text,
                     pictures=content.pictures,
                     id=context,
                     key=self.key,
                     session_id=self._caller.session_id,
                     token=self._caller.token,
-                    wait=self._waits,
                     message_id=message.id or None,
                     origin=self._caller.origin,
                 )
             else:
                 if self._is_new:
                     await self._make_context()
-                turn = await self._agent.send(
+                send = agent.send if self._waits else agent.post
+                turn = await send(
                     context,
                     content.text,
                     pictures=content.pictures,
                     key=self.key,
                     token=self._caller.token,
-                    wait=self._waits,
                     task=None if self.task == context else self.task,
                     message_id=message.id or None,
                     origin=self._caller.origin,
@@ -238,22 +238,18 @@ class Delivery:
             for id in ids if len(ids) > 1 else ():
                 await asked[id].decision_in(decisions[id], pending=id in pending)
             for id in ids:
-                await self._agent.decide(
-                    id,
-                    decisions[id],
-                    key=f"{self.key}:{id}",
-                    token=self._caller.token,
-                    wait=self._waits and id == ids[-1],
-                    traceparent=trace,
-                )
+                waits = self._waits and id == ids[-1]
+                decide = self._agent.decide if waits else self._agent.post_decision
+                key = f"{self.key}:{id}"
+                await decide(id, decisions[id], key=key, token=self._caller.token, traceparent=trace)
 
     async def _resume(self) -> str | None:
         """Continue the task with the token of the message; the text is discarded."""
         if self._caller.token is None:
             return UNDECIDED
         with as_a2a_error():
-            wait = self._waits
-            await self._agent.resume(self.log.context, token=self._caller.token, key=self.key, wait=wait)
+            resume = self._agent.resume if self._waits else self._agent.post_token
+            await resume(self.log.context, token=self._caller.token, key=self.key)
         return None
 
     async def _not_begun(self, text: str) -> str | Message:
@@ -313,10 +309,11 @@ async def deliver_to(agent: Agent, push: PushNotifier | None, send: Send, caller
 
 
 def conversations_of(agent: Agent, context: str) -> tuple[str, str]:
-    """The ids that the conversation of a context can have, first the one that a new conversation gets.
+    """The two ids that the conversation of a context can have. A new conversation gets the first.
 
-    Each principal has a name space of its own. The last one is the id of the context itself, for contexts
-    whose id this agent has made, or an earlier version has taken. Without principals, all are of that kind.
+    The first is derived from the context id and the principal, so that the context ids of two principals
+    cannot collide. The second is the context id itself: it is the id of the conversation if this agent issued
+    the context id, or an earlier version created the conversation. Without principals, both are the same.
     """
     return context if agent.principal is None else agent.id_of("A2A context", context), context
 

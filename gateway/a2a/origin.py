@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from ...actors.a2a.wire.a2a_errors import A2AError, invalid
 from ...actors.a2a.wire.a2a_headers import PATH
 from ...actors.a2a.wire.task import Message
-from ...actors.log.events import Origin
+from ...actors.log.words.events import Origin
 
 MOST_HOPS = 16
 """Maximum number of agents that a message may pass through."""

@@ -42,7 +42,7 @@ from ...actors.a2a.wire.task import (
     Task,
     Update,
 )
-from ...actors.agent import Agent
+from ...actors.agent.agent import Agent
 from ...actors.common.errors import AgentError
 from ...runtime.journal.errors import JournalError
 from ...runtime.journal.followed_notes import FollowedNotes
@@ -217,7 +217,7 @@ class PushNotifier:
 
     async def _refresh(self) -> None:
         """See what other members have changed. Raises `JournalError`."""
-        await self._notes.look()
+        await self._notes.poll()
         self._living = await self._agent.living()
 
     def _is_live(self, hook: Hook) -> bool:

@@ -7,10 +7,10 @@ from contextlib import aclosing
 
 from ...actors.a2a.wire.a2a_errors import A2AError
 from ...actors.a2a.wire.task import Task
-from ...actors.agent import Agent
+from ...actors.agent.agent import Agent
 from ...actors.common.errors import journal_as_agent_error
-from ...actors.log.event_json import decode
-from ...actors.log.events import Entry
+from ...actors.log.words.event_json import decode
+from ...actors.log.words.events import Entry
 from ...runtime.journal.errors import Reading
 from ..http.request import set_conversation
 from .as_a2a_error import as_a2a_error

@@ -49,12 +49,12 @@ from ...actors.approvals.asked import Asked
 from ...actors.approvals.proxy_approval import ProxyQuestion
 from ...actors.approvals.voting import shown_after
 from ...actors.conversation.result import finished
-from ...actors.log import events as e
-from ...actors.log.head import Head, advance
-from ...actors.log.inbox import Create, Decide, Received, Resume, Say
-from ...actors.log.outcomes import Replied
-from ...actors.log.state import answer_of
-from ...actors.models.a2a_end import A2AEnd
+from ...actors.log.fold.head import Head, advance
+from ...actors.log.fold.state import answer_of
+from ...actors.log.words import events as e
+from ...actors.log.words.inbox import Create, Decide, Received, Resume, Say
+from ...actors.log.words.outcomes import Replied
+from ...actors.models.messages.a2a_end import A2AEnd
 from . import artifact_parts
 from .hitl import request_of
 from .task_answer import form_of_words

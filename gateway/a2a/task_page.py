@@ -39,8 +39,8 @@ def with_notice(task: Task, text: str) -> Task:
 def size_of_task(task: Task) -> int:
     """About the bytes of a task in an answer."""
     said = task.status.message
-    holders = (*task.history, *task.artifacts, *(() if said is None else (said,)))
-    return sum(size_of(part) for holder in holders for part in holder.parts)
+    containers = (*task.history, *task.artifacts, *(() if said is None else (said,)))
+    return sum(size_of(part) for container in containers for part in container.parts)
 
 
 def matches(task: Task, request: ListTasks) -> bool:

@@ -33,7 +33,7 @@ from ...actors.a2a.wire.task import (
     Task,
     TaskPage,
 )
-from ...actors.agent import Agent
+from ...actors.agent.agent import Agent
 from ...actors.approvals.proxy_approval import ProxyQuestion
 from ...runtime.journal.question import MOST_BYTES
 from .as_a2a_error import as_a2a_error

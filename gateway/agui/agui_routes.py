@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 import attrs
 
-from ...actors.agent import Agent
-from ...actors.log.events import Origin
+from ...actors.agent.agent import Agent
+from ...actors.log.words.events import Origin
 from ..http import headers
 from ..http.event_stream import StreamBody, stream_reply
 from ..http.request import HttpRequest

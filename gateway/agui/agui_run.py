@@ -27,14 +27,14 @@ import attrs
 
 from ...actors.common.errors import AgentError, Fault
 from ...actors.conversation.result import finished
-from ...actors.log import events as e
-from ...actors.log import keys
-from ...actors.log.deltas import AnyDelta, ModelDelta
-from ...actors.log.outcomes import Chosen, Delegation, Ended, NotSent, Replied, StepFailed
-from ...actors.log.record import ENDED, Run
-from ...actors.log.state import Conversation, answer_of
-from ...actors.models.messages import TextDelta, ToolCall
-from ...actors.models.usage import NOTHING, Spent, StepUsage
+from ...actors.log.fold.record import ENDED, Run
+from ...actors.log.fold.state import Conversation, answer_of
+from ...actors.log.words import events as e
+from ...actors.log.words import keys
+from ...actors.log.words.deltas import AnyDelta, ModelDelta
+from ...actors.log.words.outcomes import Chosen, Delegation, Ended, NotSent, Replied, StepFailed
+from ...actors.models.messages.messages import TextDelta, ToolCall
+from ...actors.models.messages.usage import NOTHING, Spent, StepUsage
 from ...actors.tools.delegation import SERVER, is_remote
 from . import agui_events as ag
 from .interrupts import auth_interrupt, interrupt_of
@@ -43,6 +43,41 @@ from .open_parts import STOPPED, OpenParts
 
 ANSWER = "answer"
 """The key of the message with a run's answer, if no model generated the answer."""
+
+
+@attrs.define(eq=False)
+class Pauses:
+    """The times at which the run of the conversation waits for a person or a token."""
+
+    rests: bool = False
+    """The run waits now."""
+    ends: dict[str, int] = attrs.field(factory=dict)
+    """The seq of the event that ended an interrupt, by interrupt id."""
+    auth: ag.Interrupt | None = None
+    """Set while the run waits for a bearer token."""
+
+    def decided(self, id: str, seq: int) -> None:
+        """An approval has ended. If the run waited, the next event resumes it."""
+        self.ends[id], self.rests = seq, False
+
+    def moved(self, seq: int, event: e.RunPause | e.RunResumed | e.RunEnd) -> None:
+        if self.auth is not None:
+            self.ends[self.auth.id] = seq
+        wanted = event.wanted if isinstance(event, e.RunAuthRequired) else None
+        self.auth = None if wanted is None else auth_interrupt(seq, wanted)
+        self.rests = isinstance(event, e.RunWaiting | e.RunAuthRequired)
+
+
+@attrs.define(eq=False)
+class _CallsSeen:
+    """The calls of the conversation, by key."""
+
+    proposed: dict[str, Mapping[str, Any]] = attrs.field(factory=dict)
+    """Their arguments as the model proposed them."""
+    delegated: set[str] = attrs.field(factory=set)
+    """Those of other agents."""
+    answered: set[str] = attrs.field(factory=set)
+    """Those whose results were emitted or precede the beginning."""
 
 
 @attrs.define(eq=False, kw_only=True)
@@ -61,26 +96,16 @@ class AGUIRun:
     begun: bool = False
     ended: bool = False
     """The last event of the AG-UI run has been emitted."""
-    rests: bool = False
-    """The run of the conversation waits for a person or a token."""
+    pauses: Pauses = attrs.field(factory=Pauses)
     messages: dict[str, str] = attrs.field(factory=dict)
     """The user's messages by command key."""
-    ends: dict[str, int] = attrs.field(factory=dict)
-    """The seq of the event that ended an interrupt, by interrupt id."""
-    auth: ag.Interrupt | None = None
-    """Set while the run waits for a bearer token."""
     _session: dict[str, str] = attrs.field(factory=dict)
     _open: OpenParts = attrs.field(factory=OpenParts)
-    _answered: set[str] = attrs.field(factory=set)
-    """The keys of the calls whose results were emitted or precede the beginning."""
+    _calls: _CallsSeen = attrs.field(factory=_CallsSeen)
     _used: dict[str | None, Spent] = attrs.field(factory=dict)
     """Usage by model."""
     _last_text: str | None = None
     """The last text of a model in the conversation's run."""
-    _delegations: set[str] = attrs.field(factory=set)
-    """The keys of the calls of other agents."""
-    _arguments: dict[str, Mapping[str, Any]] = attrs.field(factory=dict)
-    """The arguments of calls as the model proposed them, by key."""
 
     @property
     def last_seq(self) -> int:
@@ -99,12 +124,12 @@ class AGUIRun:
             )
             for each in pending
         ]
-        return found if self.auth is None else [*found, self.auth]
+        return found if self.pauses.auth is None else [*found, self.pauses.auth]
 
     @property
     def open_ids(self) -> frozenset[str]:
         """The ids of the open interrupts."""
-        auth = () if self.auth is None else (self.auth.id,)
+        auth = () if self.pauses.auth is None else (self.pauses.auth.id,)
         return frozenset((*self.conversation.head.pending, *auth))
 
     # ------------------------------------------------------------------------ emitting
@@ -167,13 +192,12 @@ class AGUIRun:
             case e.ApprovalRequested(asked=asked):
                 yield from self._enter(asked.key)
             case e.ApprovalResolved() | e.ApprovalExpired() | e.ApprovalVoid():
-                # If the run waited, the next event resumes it.
-                self.ends[event.id], self.rests = entry.seq, False
+                self.pauses.decided(event.id, entry.seq)
                 yield from self._result(self.conversation.approvals[event.id].asked.key, run)
             case e.RunWaiting() | e.RunAuthRequired() | e.RunResumed():
-                self._moved(entry.seq, event)
+                self.pauses.moved(entry.seq, event)
             case e.RunFinished() | e.RunFailed() | e.RunCancelled():
-                self._moved(entry.seq, event)
+                self.pauses.moved(entry.seq, event)
                 yield from self._run_ended(event, run)
             case (
                 e.ConversationCreated()
@@ -192,7 +216,7 @@ class AGUIRun:
         """Begin to emit if this event is the beginning of the AG-UI run."""
         is_start = False
         if isinstance(event, e.RunStarted):
-            self.rests, self._last_text = False, None
+            self.pauses.rests, self._last_text = False, None
             self._session = {}
             self._open = OpenParts(event.run)
             is_start = event.command == self.command
@@ -214,9 +238,9 @@ class AGUIRun:
                 self._count(model, usage)
                 yield from self._open.complete_text(step.key, text, step.node, self._owner(step.key))
                 self._last_text = text or self._last_text
-                yield from self._calls(step.key, calls)
+                yield from self._proposed(step.key, calls)
             case Delegation(call=call):
-                yield from self._calls(step.key, (call,))
+                yield from self._proposed(step.key, (call,))
             case Ended(end=end):
                 yield from self._set(end.writes)
                 yield from self._open.end(step.key, result=end.text)
@@ -241,12 +265,12 @@ class AGUIRun:
             case _:
                 yield from self._open.close(step.key)
 
-    def _calls(self, key: str, calls: Sequence[ToolCall]) -> Iterator[ag.AGUIEvent]:
+    def _proposed(self, key: str, calls: Sequence[ToolCall]) -> Iterator[ag.AGUIEvent]:
         owner, message = self._owner(key), self._open.message_of(key)
         for index, call in enumerate(calls):
             place = keys.call(key, index)
             id = self._open.id_of(place)
-            self._arguments[place] = call.arguments
+            self._calls.proposed[place] = call.arguments
             yield ag.ToolCallStart(
                 tool_call_id=id, tool_call_name=call.name, parent_message_id=message, subagent_run_id=owner
             )
@@ -272,21 +296,21 @@ class AGUIRun:
 
     def _delegated(self, event: e.ToolStarted) -> Iterator[ag.AGUIEvent]:
         if is_remote(event.server):
-            self._delegations.add(event.key)
+            self._calls.delegated.add(event.key)
             name, call = event.server.removeprefix(SERVER), self._open.id_of(event.key)
             yield from self._open.begin_subagent(event.key, name, parent=self._owner(event.key), call=call)
 
     def _result(self, key: str, run: Run | None, *, stopped: bool = False) -> Iterator[ag.AGUIEvent]:
         """Emit the result of a call if it has one, or if the run was `stopped`."""
         record = run.calls.get(key) if run is not None else None
-        if record is None or key in self._answered:
+        if record is None or key in self._calls.answered:
             return
         call = self.conversation.messages[record.message].call
         if call is None or not (call.state in ENDED or stopped):
             return
-        self._answered.add(key)
+        self._calls.answered.add(key)
         metadata: dict[str, Any] = {"is_error": call.is_error is not False}
-        if call.arguments != self._arguments.get(key):
+        if call.arguments != self._calls.proposed.get(key):
             metadata["arguments"] = call.arguments
         id = self._open.id_of(key)
         yield ag.ToolCallResult(
@@ -302,13 +326,6 @@ class AGUIRun:
         self._session.update(changed)
         if changed:
             yield ag.StateDelta(delta=[ag.Operation.setting(*item) for item in changed.items()])
-
-    def _moved(self, seq: int, event: e.RunPause | e.RunResumed | e.RunEnd) -> None:
-        if self.auth is not None:
-            self.ends[self.auth.id] = seq
-        wanted = event.wanted if isinstance(event, e.RunAuthRequired) else None
-        self.auth = None if wanted is None else auth_interrupt(seq, wanted)
-        self.rests = isinstance(event, e.RunWaiting | e.RunAuthRequired)
 
     def _run_ended(self, event: e.RunEnd, run: Run | None) -> Iterator[ag.AGUIEvent]:
         if not self.begun:
@@ -352,7 +369,7 @@ class AGUIRun:
 
     def _asker(self, key: str) -> str | None:
         """The subagent that a question belongs to: a remote agent or a branch."""
-        return self._open.id_of(key) if key in self._delegations else self._owner(key)
+        return self._open.id_of(key) if key in self._calls.delegated else self._owner(key)
 
     def _enter(self, key: str) -> Iterator[ag.AGUIEvent]:
         return self._open.enter(self._inside(key))

@@ -22,7 +22,7 @@ from ...actors.approvals.tool_approval import ToolQuestion
 from ...actors.common.errors import AgentError
 from ...actors.tools.needs import Wanted
 from ...runtime.journal.protocol import Json
-from ..views import approval_view, timestamp
+from ..rest.views import approval_view, timestamp
 from .agui_events import Interrupt
 from .run_input import ResumeEntry
 

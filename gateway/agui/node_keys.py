@@ -1,7 +1,7 @@
 """The node executions in the key of a step, a call or a question. Pure.
 
 For example, ``1/.0!2.1:3.0`` is the first call of the third reply of node ``1/.0!2.1``, whose parent ``1/.0``
-is in its second attempt. `actors/log/keys.py` defines the keys.
+is in its second attempt. `actors/log/words/keys.py` defines the keys.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from typing import Any
 
 import attrs
 
-from ...actors.log import keys
-from ...config.nodes import KINDS
+from ...actors.log.words import keys
+from ...config.sections.nodes import KINDS
 
 
 @attrs.frozen

@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 import attrs
 
-from ...actors.log import keys
+from ...actors.log.words import keys
 from . import agui_events as ag
 from .node_keys import Execution
 

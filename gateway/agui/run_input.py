@@ -12,7 +12,7 @@ from typing import Any, Literal
 import attrs
 
 from ...actors.tools.pictures import Picture
-from ..attachments import Content, File, FileAddress, MessagePart, UnusableFile, content_of
+from ..contract.attachments import Content, File, FileAddress, MessagePart, UnusableFile, content_of
 from ..http.body import kind
 from ..http.errors import RequestError
 

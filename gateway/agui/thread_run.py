@@ -20,13 +20,13 @@ from typing import Any
 import attrs
 import trio
 
-from ...actors.agent import Agent
+from ...actors.agent.agent import Agent
 from ...actors.common import errors
 from ...actors.common.errors import AgentError, journal_as_agent_error
-from ...actors.log.event_json import decode
-from ...actors.log.events import CONVERSATION_DELETED, Origin
-from ...actors.log.inbox import Say
-from ...actors.log.state import Conversation
+from ...actors.log.fold.state import Conversation
+from ...actors.log.words.event_json import decode
+from ...actors.log.words.events import CONVERSATION_DELETED, Origin
+from ...actors.log.words.inbox import Say
 from ...runtime.journal.errors import JournalError, Reading
 from ...runtime.journal.protocol import Event
 from ..http import sse
@@ -173,7 +173,7 @@ class ThreadRun:
         return self._log.command is not None and not self._log.begun
 
     def _rests(self) -> bool:
-        return self._log.rests and self._awaited.isdisjoint(self._log.open_ids)
+        return self._log.pauses.rests and self._awaited.isdisjoint(self._log.open_ids)
 
     def _pause(self) -> Sequence[AGUIEvent]:
         if self._log.open_ids:
@@ -255,7 +255,7 @@ class _Request:
         known = waiting.message if isinstance(waiting, Say) else log.messages.get(key)
         if known not in (None, message.text):
             raise errors.key_reused()
-        awaited = frozenset({log.auth.id} if log.auth is not None and token is not None else ())
+        awaited = frozenset({log.pauses.auth.id} if log.pauses.auth is not None and token is not None else ())
         # A repeated message gives its token to the run again, which may have lost it in a restart.
         sent = (
             waiting
@@ -266,19 +266,18 @@ class _Request:
         )
         refused = False
         if known is None or (sent is not None and sent.token and token is not None):
-            turn = await agent.send(
+            turn = await agent.post(
                 id,
                 message.text,
                 pictures=message.pictures,
                 key=key,
                 token=token,
-                wait=False,
                 message_id=message.id,
                 origin=self.caller.origin if sent is None else sent.origin,
             )
             refused = turn.result is not None and turn.result.not_stored
         if known is not None and awaited and token is not None:
-            await agent.resume(id, token=token, wait=False)
+            await agent.post_token(id, token=token)
         if refused:
             await self._fold(log)
         return self._run(log, shown, awaited, refused=refused)
@@ -288,7 +287,7 @@ class _Request:
         shown = await self._fold(read)
         approvals = read.conversation.approvals
         for entry in entries:
-            if entry.interrupt not in approvals.keys() | read.ends.keys() | read.open_ids:
+            if entry.interrupt not in approvals.keys() | read.pauses.ends.keys() | read.open_ids:
                 raise errors.no_approval(entry.interrupt)
         awaited: set[str] = set()
         refused: dict[str, AgentError] = {}
@@ -305,7 +304,7 @@ class _Request:
                     awaited.add(entry.interrupt)
                 else:
                     raise
-        ended = [read.ends[each.interrupt] for each in entries if each.interrupt in read.ends]
+        ended = [read.pauses.ends[each.interrupt] for each in entries if each.interrupt in read.pauses.ends]
         if ended:
             read = self._log(id, begins=min(ended))
             shown = await self._fold(read)
@@ -320,14 +319,14 @@ class _Request:
                 head = read.conversation.head.run
                 await agent.cancel(id, run=None if head is None else head.id)
             elif token is not None:
-                await agent.resume(id, token=token, wait=False)
+                await agent.post_token(id, token=token)
             return entry.status == "cancelled" or token is not None
         decision = decision_in(entry, read.conversation.approvals[entry.interrupt].asked)
         if decision is None:
             return False
         key = key_of(agent, "answer", entry.interrupt, json.dumps(decision, sort_keys=True))
         trace = None if self.caller.origin is None else self.caller.origin.traceparent
-        await agent.decide(entry.interrupt, decision, key=key, token=token, wait=False, traceparent=trace)
+        await agent.post_decision(entry.interrupt, decision, key=key, token=token, traceparent=trace)
         return (await agent.approval(entry.interrupt)).state != "pending"  # a vote leaves it open
 
     def _run(

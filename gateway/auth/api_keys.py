@@ -18,8 +18,8 @@ from .verifiers import Unverified
 
 log = logging.getLogger(__name__)
 
-LOOK_EVERY = 0.5
-"""Seconds between two looks at the file."""
+POLL_EVERY = 0.5
+"""Seconds between two polls of the file."""
 _KEY = re.compile(r"sg_([a-z0-9]{1,32})_[A-Za-z0-9]{27,86}")
 """Secrets of at least 160 bits; `new_key` makes the current form."""
 _NO_DIGEST = "0" * 64
@@ -33,7 +33,7 @@ class _LiveKey:
 
 @attrs.define(eq=False)
 class ApiKeys:
-    """The keys of a file, or those that `replace` was given last. Call `look` before the first use of a file;
+    """The keys of a file, or those that `replace` was given last. Call `poll` before the first use of a file;
     `watch` keeps the keys current."""
 
     file: KeyFile | None
@@ -67,10 +67,10 @@ class ApiKeys:
     async def watch(self) -> None:
         """Follow the file until cancelled."""
         while True:
-            await trio.sleep(LOOK_EVERY)
-            self.look()
+            await trio.sleep(POLL_EVERY)
+            self.poll()
 
-    def look(self) -> None:
+    def poll(self) -> None:
         """Read the file if it has changed. The lifetimes of keys that are no longer valid end.
 
         If the file cannot be read, no key is valid.

@@ -10,7 +10,7 @@ from weakref import WeakValueDictionary
 import attrs
 import trio
 
-from ...config.auth import AuthConfig
+from ...config.sections.auth import AuthConfig
 from ..http.errors import RequestError, unauthenticated
 from ..http.identity import Identity
 from ..http.request import HttpRequest

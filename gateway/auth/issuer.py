@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 DISCOVERY = "/.well-known/openid-configuration"
 TIMEOUT = 10.0
 """Seconds for a request and its answer."""
-MAX_ANSWER = 256 * 1024
+MAX_RESPONSE = 256 * 1024
 """Bytes of an answer."""
 
 
@@ -173,8 +173,8 @@ async def _object(response: httpx2.Response) -> Mapping[str, Any]:
     body = bytearray()
     async for chunk in response.aiter_raw():
         body += chunk
-        if len(body) > MAX_ANSWER:
-            raise IssuerError(f"its answer is larger than {MAX_ANSWER // 1024} KiB")
+        if len(body) > MAX_RESPONSE:
+            raise IssuerError(f"its answer is larger than {MAX_RESPONSE // 1024} KiB")
     try:
         value = load_provider(bytes(body))
     except ValueError:

@@ -111,7 +111,7 @@ class Jwks:
     issuer: Issuer
     _published: PublishedKeys | None = None
     _may_read_at: float = -math.inf
-    _may_look_at: float = -math.inf
+    _may_fetch_at: float = -math.inf
     """When an unknown key may have the keys read again."""
     _wanted: trio.Event = attrs.field(factory=trio.Event)
     _done: trio.Event = attrs.field(factory=trio.Event)
@@ -134,8 +134,8 @@ class Jwks:
         found = (await self._usable()).key(id, algorithm)
         if found is not None:
             return found
-        if trio.current_time() >= self._may_look_at or self._wanted.is_set():
-            self._may_look_at = trio.current_time() + PAUSE
+        if trio.current_time() >= self._may_fetch_at or self._wanted.is_set():
+            self._may_fetch_at = trio.current_time() + PAUSE
             await self._renew()
         return (await self._usable()).key(id, algorithm)
 

@@ -23,7 +23,7 @@ import attrs
 import trio
 
 from ...actors.access.principal import Grants, Principal, granted
-from ...config.auth import OidcConfig
+from ...config.sections.auth import OidcConfig
 from ..http.identity import Identity, Lifetime
 from .jwks import Jwks
 from .principal_names import is_subject

@@ -18,7 +18,7 @@ from urllib.parse import urlencode
 import attrs
 
 from ...actors.access.principal import Principal
-from ...config.auth import LoginConfig
+from ...config.sections.auth import LoginConfig
 from ...runtime.journal.followed_notes import FollowedNotes, made_once
 from ..http.errors import RequestError
 from ..http.host_and_origin import Allowed, prefix_of

@@ -8,7 +8,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 import trio
 
 from ...actors.access.principal import all_grants
-from ...actors.agent import Agent
+from ...actors.agent.agent import Agent
 from .api_keys import ApiKeys
 from .authenticator import Authenticator
 from .issuer import Issuer
@@ -45,7 +45,7 @@ async def open_authenticator(agent: Agent) -> AsyncIterator[Authenticator | None
             await follow_keys(notes, keys)
         elif auth.api_keys:
             keys = ApiKeys(KeyFile.in_directory(config.data_dir), grants)
-            keys.look()
+            keys.poll()
             nursery.start_soon(keys.watch)
         if auth.oidc is not None:
             issuer = Issuer(auth.oidc.issuer)

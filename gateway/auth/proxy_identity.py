@@ -21,7 +21,7 @@ import logging
 import attrs
 
 from ...actors.access.principal import Grants, Principal, granted
-from ...config.auth import TrustedProxyConfig
+from ...config.sections.auth import TrustedProxyConfig
 from ..http.errors import unauthenticated
 from ..http.identity import Identity
 from ..http.request import Headers, HttpRequest

@@ -7,11 +7,11 @@ from typing import Self
 
 import attrs
 
+from ..contract.system_shapes import SessionBody, TicketBody
 from ..http.errors import NotFound
 from ..http.identity import Identity
 from ..http.request import HttpRequest
 from ..http.responses import Reply, View, nothing, reply
-from ..wire.system_shapes import SessionBody, TicketBody
 from .authenticator import Authenticator
 from .sessions import COOKIE, Session, Sessions, cookie, csrf_token
 from .tickets import TICKET_SECONDS, Tickets

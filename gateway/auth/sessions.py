@@ -81,7 +81,7 @@ class Sessions:
         """The session with this id, if it has not ended. Raises `JournalError`."""
         digest = _digest(id)
         if digest not in self._open:
-            await self._notes.look()  # it may have begun at another member just now
+            await self._notes.poll()  # it may have begun at another member just now
         found = self._open.get(digest)
         return None if found is None or found.identity.lifetime.has_ended else found
 

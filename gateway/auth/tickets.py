@@ -95,7 +95,7 @@ class Tickets:
             return None
         lifetime = self._lifetime_of(found.by)
         if lifetime is None:
-            await self._notes.look()  # its credential may have been made at another member just now
+            await self._notes.poll()  # its credential may have been made at another member just now
             lifetime = self._lifetime_of(found.by)
         if lifetime is None or lifetime.has_ended:
             return None

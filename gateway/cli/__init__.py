@@ -1,5 +1,13 @@
-"""The `stopgo` command: one `*_command.py` for each sub-command, and what several of them use.
+"""The `stopgo` command.
 
-Belongs here: arguments, output for people, exit codes; heavy imports wait until the command runs. Not here:
-anything that a program could use, too. Read first: `main.py`.
+| room | what it has |
+|---|---|
+| `commands` | one file for each sub-command |
+| `chat` | a conversation at a terminal |
+| `client` | clients of other processes |
+| `terminal` | lines, texts, prompts |
+| `process` | arguments, signals |
+
+Belongs here: arguments, output for people, exit codes. Not here: anything that a program could use, too. Read
+first: `main.py`.
 """

@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command line. Exit codes: 2 if it or the configuration is wrong, 1 if the command failed."""
     if os.getpid() == 1:
-        from .init_process import leave_init
+        from .process.init_process import leave_init
 
         leave_init()
     try:
@@ -33,8 +33,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(args: argparse.Namespace) -> int:
-    from ...config.errors import ConfigError
-    from .options import WRONG, WrongUsage, wrong
+    from ...config.text.errors import ConfigError
+    from .process.options import WRONG, WrongUsage, wrong
 
     try:
         code: int = args.run(args)
@@ -79,7 +79,7 @@ def _parser() -> argparse.ArgumentParser:
     # Imported here, so that Ctrl-C during the imports prints no traceback either.
     from importlib.metadata import version
 
-    from . import (
+    from .commands import (
         a2a_command,
         approvals_command,
         chat_command,

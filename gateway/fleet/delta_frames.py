@@ -10,8 +10,8 @@ from __future__ import annotations
 from typing import Any, cast
 
 from ...actors.common.stored_json import from_json, to_json
-from ...actors.conversation.delta_exchange import WantedDeltas
-from ...actors.log.deltas import AnyDelta
+from ...actors.log.words.deltas import AnyDelta
+from ...actors.workers.delta_exchange import WantedDeltas
 from ...runtime import json_text
 from ..http import sse
 from ..http.errors import RequestError

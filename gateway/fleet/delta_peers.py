@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING
 import attrs
 import trio
 
-from ...actors.agent import Agent
+from ...actors.agent.agent import Agent
 from ...actors.common.errors import AgentError, StartError
 from ...actors.common.sse_parser import EventTooLarge, SseParser
-from ...actors.conversation.delta_exchange import WantedDeltas
+from ...actors.workers.delta_exchange import WantedDeltas
 from ...runtime.journal.errors import JournalError
 from ...runtime.json_text import dump
 from ...runtime.restart import Backoff, Streak
@@ -30,10 +30,10 @@ from .fleet_key import PROOF, FleetKey, is_proof
 if TYPE_CHECKING:
     import httpx2
 
-LOOK = 1.0
-"""Seconds between two looks for members."""
+POLL_EVERY = 1.0
+"""Seconds between two polls for members."""
 TELL = 0.1
-"""Seconds between two looks for conversations that are watched here."""
+"""Seconds between two polls for conversations that are watched here."""
 RECONNECTS = Backoff(first=0.2, limit=5.0, jitter=0.5, healthy=5.0)
 CONNECT_TIMEOUT = 3.0
 SILENCE = 45.0
@@ -68,7 +68,7 @@ class DeltaPeers:
                     for url in urls - self._connected.keys():
                         scope = self._connected[url] = trio.CancelScope()
                         nursery.start_soon(self._keep, url, scope)
-                await trio.sleep(LOOK)
+                await trio.sleep(POLL_EVERY)
 
     async def _urls(self) -> set[str]:
         """Of the other members that are alive."""

@@ -9,9 +9,9 @@ from urllib.parse import urlsplit
 
 import attrs
 
-from ...actors.agent import Agent
-from ...actors.conversation.delta_exchange import WantedDeltas
-from ...actors.log.deltas import AnyDelta
+from ...actors.agent.agent import Agent
+from ...actors.log.words.deltas import AnyDelta
+from ...actors.workers.delta_exchange import WantedDeltas
 from ..http import sse
 from ..http.body import parse_object
 from ..http.errors import RequestError, unauthenticated

@@ -7,12 +7,12 @@ from collections.abc import Mapping
 
 import attrs
 
-from ...actors.agent import Agent
+from ...actors.agent.agent import Agent
 from ...actors.common.fleet import FleetMember
+from ..contract import system_shapes as s
 from ..http.request import HttpRequest
 from ..http.responses import Reply, View, reply
-from ..views import timestamp
-from ..wire import system_shapes as s
+from ..rest.views import timestamp
 
 
 @attrs.frozen

@@ -19,7 +19,7 @@ MAX_PATH = 300
 """Characters of a path that are logged."""
 CLIENT_LEFT = 499
 """The logged status of a request whose client left before its answer."""
-ANSWERED = "answered"
+SENT_STATUS = "answered"
 """Key in the state of a request's scope: the status of an answer that was passed to Hypercorn in full."""
 
 access = logging.getLogger("stopgo.access")
@@ -39,7 +39,7 @@ class ServerLog(Logger):
 
     async def access(self, request: WWWScope, response: ResponseSummary | None, request_time: float) -> None:
         status = int(response["status"]) if response is not None else None
-        log_request(request, status or request["state"].get(ANSWERED, CLIENT_LEFT), request_time)
+        log_request(request, status or request["state"].get(SENT_STATUS, CLIENT_LEFT), request_time)
 
 
 def _level(status: int) -> int:

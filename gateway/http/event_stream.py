@@ -77,7 +77,7 @@ class _Outlet:
     """The buffer between the pump and the sending task."""
 
     def __init__(self) -> None:
-        self._held: list[bytes] = []
+        self._chunks: list[bytes] = []
         self._size = 0
         self._filled = trio.Event()
         self._emptied = trio.Event()
@@ -85,7 +85,7 @@ class _Outlet:
 
     async def put(self, chunk: bytes) -> None:
         """Add a chunk. Wait for the next `take` if the outlet is full."""
-        self._held.append(chunk)
+        self._chunks.append(chunk)
         self._size += len(chunk)
         self._filled.set()
         if self._size >= STRETCH:
@@ -94,15 +94,15 @@ class _Outlet:
 
     def end(self, last: bytes = b"") -> None:
         """Add the last chunk and end the stream."""
-        self._held.append(last)
+        self._chunks.append(last)
         self._ended = True
         self._filled.set()
 
     async def take(self) -> bytes:
         """Wait for a chunk and return all of them; ``b""`` at the end."""
         await self._filled.wait()
-        taken = b"".join(self._held)
-        self._held.clear()
+        taken = b"".join(self._chunks)
+        self._chunks.clear()
         self._size = 0
         if not self._ended:
             self._filled = trio.Event()

@@ -39,7 +39,7 @@ from urllib.parse import quote, unquote, urlsplit
 import attrs
 from hypercorn.typing import WWWScope
 
-from ...config.agent_config import ServerConfig
+from ...config.sections.agent_config import ServerConfig
 from .errors import RequestError
 
 _HOST_AND_PORT = re.compile(r"([a-z0-9._-]+|\[[0-9a-f:.]+(?:%[a-z0-9._-]+)?\])(?::([0-9]{0,5}))?")

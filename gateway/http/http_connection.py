@@ -88,8 +88,8 @@ class ClientConnection:
         """The task of a websocket."""
         self._ended = False
         """The nursery accepts no more tasks."""
-        self._holding = False
-        self._held = b""
+        self._delays = False
+        self._delayed = b""
 
     async def run(self) -> None:
         sock = self._stream.socket
@@ -152,9 +152,9 @@ class ClientConnection:
         if not self._ended:
             self._nursery.start_soon(self._protocol.beat)
 
-    def hold(self) -> None:
+    def delay_next(self) -> None:
         """See `RequestConnection`."""
-        self._holding = True
+        self._delays = True
 
     async def spawn_app(
         self,
@@ -207,10 +207,10 @@ class ClientConnection:
     async def _send(self, event: Event) -> None:
         """Handle an event of the protocol: bytes to write, idle or busy, closed."""
         if isinstance(event, RawData):
-            if self._holding:
-                self._held, self._holding = event.data, False
+            if self._delays:
+                self._delayed, self._delays = event.data, False
                 return
-            data, self._held = self._held + event.data, b""
+            data, self._delayed = self._delayed + event.data, b""
             if data:  # empty at the end of an answer with a Content-Length
                 await self._write(data)
         elif isinstance(event, Updated):

@@ -198,11 +198,11 @@ class Application(QuartTrio):
         request = HttpRequest(raw, raw.receive)
         token = current.set(request)
         try:
-            return self._response(await self._answer(raw, request), request)
+            return self._response(await self._respond(raw, request), request)
         finally:
             current.reset(token)
 
-    async def _answer(self, raw: QuartRequest, request: HttpRequest) -> Reply:
+    async def _respond(self, raw: QuartRequest, request: HttpRequest) -> Reply:
         try:
             if raw.routing_exception is not None:
                 raise raw.routing_exception

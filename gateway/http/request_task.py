@@ -32,7 +32,7 @@ from hypercorn.typing import (
     WebsocketScope,
 )
 
-from .access_log import ANSWERED, log_request
+from .access_log import SENT_STATUS, log_request
 from .errors import STOPPED, bare_error
 from .http_protocol import CLOSE_GRACE, HEARTBEAT_INTERVAL
 from .web_socket import STOPS
@@ -69,7 +69,7 @@ class RequestConnection(Protocol):
         """Say that the connection waits for its client within the block."""
         ...
 
-    def hold(self) -> None:
+    def delay_next(self) -> None:
         """Delay the next bytes and send them together with those that follow."""
 
     def write_last(self, data: bytes) -> None:
@@ -99,7 +99,7 @@ class RequestTask:
         """The answer's head, kept until the first bytes of its body, so that both are sent together."""
         self._missing = -1
         """Bytes of the answer's body that have not been sent; negative without a Content-Length."""
-        self._answered = False
+        self._complete = False
         self._goodbye = False
         """A close frame with `STOPS` is due."""
         self._unwanted = 0
@@ -115,7 +115,7 @@ class RequestTask:
             self._messages.close()
             if trio.current_effective_deadline() == -math.inf:
                 self._stopped()
-        if self._goodbye and not self._answered:
+        if self._goodbye and not self._complete:
             with trio.move_on_after(CLOSE_GRACE):  # the client may not read
                 code, reason = STOPS
                 await self._send({"type": "websocket.close", "code": code, "reason": reason})
@@ -141,7 +141,7 @@ class RequestTask:
         """Pass a message of the client to the application."""
         if message["type"] in ("http.disconnect", "websocket.disconnect"):
             self._arrived.set()
-            if message["type"] == "websocket.disconnect" or not self._answered:
+            if message["type"] == "websocket.disconnect" or not self._complete:
                 self._goodbye = False
                 self._client.cancel()
             return
@@ -192,7 +192,7 @@ class RequestTask:
             if self._connection.draining:
                 self.stop()
         elif message["type"] == "websocket.close":
-            self._answered = True
+            self._complete = True
         await trio.lowlevel.checkpoint()
 
     async def _start(self, head: HTTPResponseStartEvent) -> None:
@@ -209,19 +209,19 @@ class RequestTask:
                 self._messages.receive_nowait()
 
     async def _body(self, data: bytes, more: bool) -> None:
-        if self._answered:
+        if self._complete:
             return
         self._missing -= len(data)
         # The client may disconnect after the last byte, before the application ends the body.
         if self._missing == 0 or not more:
-            self._answered = True
-            self._scope["state"][ANSWERED] = self._status
+            self._complete = True
+            self._scope["state"][SENT_STATUS] = self._status
         if self._head is not None:
-            self._connection.hold()
+            self._connection.delay_next()
             await self._send(self._head)
             self._head = None
-        await self._send({"type": "http.response.body", "body": data, "more_body": not self._answered})
-        if not self._answered:
+        await self._send({"type": "http.response.body", "body": data, "more_body": not self._complete})
+        if not self._complete:
             await trio.lowlevel.checkpoint()
 
 

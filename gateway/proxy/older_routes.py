@@ -48,10 +48,10 @@ class OlderRoutes:
 
     async def conversation(self, request: HttpRequest, id: str) -> Reply:
         path = f"/conversations/{_in_path(id, 'id')}"
-        return await self.upstream.answer(request, request.method, path, b"")
+        return await self.upstream.forward(request, request.method, path, b"")
 
     async def _post(self, request: HttpRequest, path: str, body: Mapping[str, Any]) -> Reply:
-        return await self.upstream.answer(request, "POST", path, dump_wire(body))
+        return await self.upstream.forward(request, "POST", path, dump_wire(body))
 
 
 def _id(body: Mapping[str, Any], field: str) -> str | None:

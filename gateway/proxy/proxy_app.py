@@ -23,13 +23,13 @@ from hypercorn.typing import ASGIReceiveCallable, ASGISendCallable, Scope
 
 from ...config.web_config import WebConfig
 from ..auth.login import with_login
+from ..contract.operations import OPERATIONS
 from ..http.errors import NotFound
 from ..http.host_and_origin import allowed_by
 from ..http.quart_app import Application
 from ..http.request import HttpRequest
 from ..http.responses import Reply, View
 from ..http.web_socket import Socket, SocketView
-from ..operations import OPERATIONS
 from ..web.page_files import read_page
 from .older_routes import OlderRoutes
 from .request_scope import RequestScope
@@ -55,7 +55,7 @@ def passed_routes() -> Iterator[ProxyRoute]:
     """The forwarded routes of the agent."""
     for operation in OPERATIONS:
         if operation.path not in _NOT_PASSED:
-            is_socket = any(answer.status == _SWITCHING for answer in operation.answers)
+            is_socket = any(answer.status == _SWITCHING for answer in operation.responses)
             yield ProxyRoute(operation.method, operation.path, is_socket)
     yield ProxyRoute("GET", "/page/agent")
     yield ProxyRoute("GET", "/page/sign-in")
@@ -96,7 +96,7 @@ def _passed(route: ProxyRoute, upstream: Upstream) -> View:
     async def view(request: HttpRequest, **variables: str) -> Reply:
         path, query = _target(route, request, variables)
         _name_conversation(request, path, variables)
-        return await upstream.answer(request, request.method, path, await request.body(), query)
+        return await upstream.forward(request, request.method, path, await request.body(), query)
 
     return view
 

@@ -63,7 +63,7 @@ class Upstream:
     event_streams: EventStreams
     _transport: httpx2.AsyncHTTPTransport
 
-    async def answer(
+    async def forward(
         self, request: HttpRequest, method: str, path: str, content: bytes, query: str = ""
     ) -> Reply:
         """Forward a request. Raises `RequestError` if the agent does not answer."""

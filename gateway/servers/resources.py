@@ -11,7 +11,7 @@ from typing import Any
 import attrs
 import trio
 
-from ...actors.mcp.sdk import Server, types
+from ...actors.mcp.wire.sdk import Server, types
 from .pattern import InvalidPattern, matching
 from .resource_store import MAX_NAME, Resource, ResourceStore
 

@@ -13,8 +13,8 @@ import anyio
 import trio
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 
-from ...actors.mcp.lines import LineFramer
-from ...actors.mcp.sdk import (
+from ...actors.mcp.transports.lines import LineFramer
+from ...actors.mcp.wire.sdk import (
     JSONRPCError,
     JSONRPCNotification,
     JSONRPCRequest,

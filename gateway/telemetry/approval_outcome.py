@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal, TypeAlias, assert_never
 
-from ...actors.log import events as e
+from ...actors.log.words import events as e
 
 ApprovalOutcome: TypeAlias = Literal["accepted", "rejected", "declined", "expired", "void"]
 

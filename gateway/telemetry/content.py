@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, assert_never
 
-from ...actors.models.messages import (
+from ...actors.models.messages.messages import (
     AssistantMessage,
     ChatMessage,
     ModelReply,

@@ -27,16 +27,16 @@ from prometheus_client import (
     disable_created_metrics,
 )
 
-from ...actors.agent_reads import Load
+from ...actors.agent.agent_reads import Load
 from ...actors.approvals.kinds import KINDS
 from ...actors.gate.halt import HaltState
-from ...actors.log import events as e
-from ...actors.log.head import Status
-from ...actors.log.observer import ModelCall, Observer
-from ...actors.log.outcomes import NotSent
-from ...actors.log.record import Run
-from ...actors.log.state import Conversation
-from ...actors.tools.health import Health
+from ...actors.log.fold.head import Status
+from ...actors.log.fold.record import Run
+from ...actors.log.fold.state import Conversation
+from ...actors.log.words import events as e
+from ...actors.log.words.outcomes import NotSent
+from ...actors.log.writer.observer import ModelCall, Observer
+from ...actors.servers.health import Health
 from ...runtime.journal.ownership import Fleet
 from ...runtime.journal.summary import Census
 from ..http.request_observer import ROUTE, RequestObserver

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from ...actors.agent import Agent
-from ...actors.log.observer import Observer
-from ...config.agent_config import AgentConfig
+from ...actors.agent.agent import Agent
+from ...actors.log.writer.observer import Observer
+from ...config.sections.agent_config import AgentConfig
 from ..http.http_server import HttpServer
 from ..http.request_observer import RequestObserver
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import attrs
 
-from ...actors.log import keys
-from ...actors.log.record import Run
-from ...actors.log.state import Conversation
-from ...config.nodes import Node
+from ...actors.log.fold.record import Run
+from ...actors.log.fold.state import Conversation
+from ...actors.log.words import keys
+from ...config.sections.nodes import Node
 from .spans import nodes_around
 
 BATCH = "batch"

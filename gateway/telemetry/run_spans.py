@@ -14,17 +14,17 @@ from typing import assert_never
 
 import attrs
 
-from ...actors.log import events as e
-from ...actors.log import keys
-from ...actors.log.observer import CANCELLED, ModelCall, Observer
-from ...actors.log.outcomes import Ended, NotSent, Replied, StepFailed, StepOutcome
-from ...actors.log.record import Run
-from ...actors.log.state import Conversation
-from ...actors.models.providers.profiles import PROFILES
+from ...actors.log.fold.record import Run
+from ...actors.log.fold.state import Conversation
+from ...actors.log.words import events as e
+from ...actors.log.words import keys
+from ...actors.log.words.outcomes import Ended, NotSent, Replied, StepFailed, StepOutcome
+from ...actors.log.writer.observer import CANCELLED, ModelCall, Observer
+from ...actors.models.codecs.profiles import PROFILES
 from ...actors.tools.delegation import is_remote
-from ...config.agent_config import AgentConfig
-from ...config.models import UnknownModel, resolve_model
-from ...config.nodes import Node
+from ...config.sections.agent_config import AgentConfig
+from ...config.sections.models import UnknownModel, resolve_model
+from ...config.sections.nodes import Node
 from ...runtime.clock import WallClock, system_clock
 from . import content
 from .approval_outcome import outcome_of

@@ -11,7 +11,7 @@ import attrs
 import trio
 from prometheus_client.exposition import choose_encoder
 
-from ...actors.agent import Agent
+from ...actors.agent.agent import Agent
 from ..http.host_and_origin import allowed_by
 from ..http.http_server import HttpServer, open_server
 from ..http.quart_app import Application
@@ -34,7 +34,7 @@ async def serve_metrics(
     Names of hosts are allowed as for the agent (`server.allowed_hosts`). Raises `BindError`.
     """
     app = Application(__name__, allowed_by(agent.config.server))
-    app.add("/metrics", "metrics", _Scrape(metrics, agent, server).answer, ["GET"])
+    app.add("/metrics", "metrics", _Scrape(metrics, agent, server).serve, ["GET"])
     async with open_server(app, sockets, MAX_SCRAPERS) as listener, trio.open_nursery() as nursery:
         nursery.start_soon(_watch_loop, metrics)
         yield listener
@@ -47,7 +47,7 @@ class _Scrape:
     agent: Agent
     server: HttpServer
 
-    async def answer(self, request: HttpRequest) -> Reply:
+    async def serve(self, request: HttpRequest) -> Reply:
         load = await self.agent.load()
         health, halt = await self.agent.readiness(), self.agent.halt_state()
         self.metrics.set(load, health, halt, self.server.connections, time.time())

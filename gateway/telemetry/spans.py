@@ -15,7 +15,7 @@
     ====================  ===========================  ==================================================
 
 Ids are derived, so that a process can name the parent of a span that another process will end, and so that a
-run has one trace across restarts. `actors/log/keys.py` explains keys.
+run has one trace across restarts. `actors/log/words/keys.py` explains keys.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from typing import Literal, TypeAlias
 
 import attrs
 
-from ...actors.log import keys
-from ...actors.log.record import Run
-from ...actors.log.trace_ids import trace_id_of
+from ...actors.log.fold.record import Run
+from ...actors.log.words import keys
+from ...actors.log.words.trace_ids import trace_id_of
 
 _TRACEPARENT = re.compile(
     "(?!ff)[0-9a-f]{2}-(?!0{32})([0-9a-f]{32})-(?!0{16})([0-9a-f]{16})-([0-9a-f]{2})(?![^-])"

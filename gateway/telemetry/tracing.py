@@ -37,8 +37,8 @@ from opentelemetry.trace import (
 )
 
 from ...actors.common.errors import StartError
-from ...actors.log.observer import Observer
-from ...config.agent_config import AgentConfig
+from ...actors.log.writer.observer import Observer
+from ...config.sections.agent_config import AgentConfig
 from ..http.request_observer import ROUTE, TRACEPARENT, RequestObserver, client_traceparent
 from .run_spans import RunSpans
 from .span_exporter import ReportingExporter

@@ -16,15 +16,15 @@ from typing import Any, TypeAlias, cast
 import attrs
 import trio
 
-from ...actors.agent import Agent
+from ...actors.agent.agent import Agent
 from ...actors.approvals.kinds import Approval
 from ...actors.approvals.outcome_approval import OutcomeQuestion
 from ...actors.common.errors import AgentError
-from ...actors.log.state import Conversation
-from ...actors.models.script import Script
+from ...actors.log.fold.state import Conversation
+from ...actors.models.offline.script import Script
 from ...actors.tools.names import prefixed_name
-from ...config.agent_config import AgentConfig
-from ...runtime.journal.memory import MemoryJournal
+from ...config.sections.agent_config import AgentConfig
+from ...runtime.journal.memory.memory_journal import MemoryJournal
 from ...runtime.journal.protocol import Journal
 from .crash_points import kill_at_every_write, live_through, survive
 from .killing_journal import EDGES, Kill, KillingJournal
@@ -69,7 +69,7 @@ def crash_at_every_step(
 ) -> CrashReport:
     """Check that an agent survives a crash at any moment of a conversation. Must not be called inside trio.
 
-    The conversation is held once without a crash, and then twice for every write to its journal: with a crash
+    The conversation is run once without a crash, and then twice for every write to its journal: with a crash
     before that write, and with a crash after it. After a crash, a new process continues, and the user repeats
     each message and decision that has no answer. The journal is in memory, and time is virtual.
 
@@ -189,14 +189,14 @@ class _Story:
 
     async def _answer(self, agent: Agent, approval: Approval) -> None:
         is_doubt = isinstance(approval.asked, OutcomeQuestion)
-        words = self._look(approval) if is_doubt else self._decide(approval)
+        words = self._decide_doubt(approval) if is_doubt else self._decide(approval)
         try:
             await agent.decide(approval, words, key=f"decision {approval.uuid}")
         except AgentError as error:
             if error.code not in _SETTLED_BEFORE:
                 raise
 
-    def _look(self, approval: Approval) -> Mapping[str, Any]:
+    def _decide_doubt(self, approval: Approval) -> Mapping[str, Any]:
         """Decide the outcome of a call. It happened if its stub received more equal calls than have
         finished."""
         stub = self._stub(approval)

@@ -15,13 +15,11 @@ EDGES: tuple[Edge, ...] = ("before", "after")
 
 READS = frozenset(
     {
-        "answer",
         "beginning",
         "decided",
         "due",
         "events_since",
         "fleet",
-        "holds",
         "inbox",
         "leave",
         "list",
@@ -30,11 +28,13 @@ READS = frozenset(
         "notes",
         "open_work",
         "owners",
+        "owns",
         "question",
         "questions",
         "release",
         "renew",
         "row",
+        "stored_reply",
     }
 )
 """The methods of a journal that read, or change only who owns a stream. All others count as writes, so that a

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
     import trio
 
-    from ...actors.agent import Agent
-    from ...config.agent_config import AgentConfig
+    from ...actors.agent.agent import Agent
+    from ...config.sections.agent_config import AgentConfig
     from ...runtime.clock import WallClock
     from .tool_stub import ToolStub
 
@@ -62,7 +62,7 @@ async def agent(
     _agent_wall: WallClock,
 ) -> AsyncIterator[Agent]:
     """A running agent with scripted models, stubs for tools, a journal in memory and virtual time."""
-    from ...runtime.journal.memory import MemoryJournal
+    from ...runtime.journal.memory.memory_journal import MemoryJournal
     from .tested_agent import open_tested, read_script
 
     script, journal = read_script(agent_script), MemoryJournal(_agent_wall)

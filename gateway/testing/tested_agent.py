@@ -7,13 +7,13 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from ...actors.agent import Agent
+from ...actors.agent.agent import Agent
+from ...actors.agent.open_agent import open_agent
 from ...actors.common.errors import StartError
-from ...actors.models.errors import InvalidScript, UnreadableScript
-from ...actors.models.script import Script, ScriptModel
-from ...actors.models.script_reader import load_script, parse_script
-from ...actors.open_agent import open_agent
-from ...config.agent_config import AgentConfig
+from ...actors.models.messages.errors import InvalidScript, UnreadableScript
+from ...actors.models.offline.script import Script, ScriptModel
+from ...actors.models.offline.script_reader import load_script, parse_script
+from ...config.sections.agent_config import AgentConfig
 from ...runtime.clock import WallClock
 from ...runtime.journal.protocol import Journal
 from .tool_stub import Stubs, check_stubs, serve_stubs

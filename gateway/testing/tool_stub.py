@@ -8,13 +8,13 @@ from typing import Any, TypeAlias, assert_never
 import attrs
 import trio
 
+from ...actors.agent.supervisor import OpenServer
 from ...actors.common.errors import StartError
 from ...actors.mcp.server import HANDLERS
-from ...actors.supervisor import OpenServer
-from ...actors.tools.server_status import ServerStatus
+from ...actors.servers.server_status import ServerStatus
 from ...actors.tools.tool import Authenticate, CallTool, Hints, ListTools, ServerMessage, Tool, ToolResult
-from ...config.agent_config import AgentConfig
-from ...config.mcp import McpServerConfig
+from ...config.sections.agent_config import AgentConfig
+from ...config.sections.mcp import McpServerConfig
 from ...runtime.context import Behaviour, Context
 from .killing_journal import Killed
 

@@ -10,15 +10,15 @@ from weakref import WeakKeyDictionary
 import attrs
 import trio
 
-from ...actors.agent import Agent
+from ...actors.agent.agent import Agent
 from ...actors.gate.gate import policy_scopes, root_scope, rule_text
-from ...actors.tools.masking import Secrets
-from ...config.agent_config import AgentConfig
-from ...config.compose import compose
-from ...config.errors import ConfigError
+from ...actors.servers.masking import Secrets
+from ...config.checks.tree import nodes_of, with_paths
 from ...config.load import MAX_BYTES
-from ...config.tree import nodes_of, with_paths
-from ...config.values import Table, Value, entry, items
+from ...config.sections.agent_config import AgentConfig
+from ...config.text.compose import compose
+from ...config.text.errors import ConfigError
+from ...config.text.values import Table, Value, entry, items
 from .shown_config import without_secrets, yaml_of
 
 _UNDECIDED = ", undecided"

@@ -9,20 +9,18 @@ from typing import Any
 
 import attrs
 
-from ...actors.agent import Agent
-from ...actors.conversation.lists import ListedTool, callers
+from ...actors.agent.agent import Agent
+from ...actors.agent.lists import ListedTool, callers
 from ...actors.gate.gate import PolicyScope, descend, judge, mismatch, offered, root_scope
 from ...actors.tools.catalogue import ToolGroup
 from ...actors.tools.delegation import SERVER, is_remote
 from ...actors.tools.tool import Tool
-from ...config.agent_config import AgentConfig
-from ...config.mcp import McpServerConfig
-from ...config.models import ModelSpec, UnknownModel, reachable_models, resolve_model
-from ...config.nodes import Node, RemoteAgentNode, children_of
-from ..views import timestamp, tool_view
+from ...config.sections.agent_config import AgentConfig
+from ...config.sections.mcp import McpServerConfig
+from ...config.sections.models import ModelSpec, UnknownModel, reachable_models, resolve_model
+from ...config.sections.nodes import Node, RemoteAgentNode, children_of
+from ..rest.views import timestamp, tool_view
 from .agent_file import AgentFile, agent_file
-
-DISTRIBUTION = "agent-stop-and-go"
 
 
 async def agent_view(agent: Agent) -> dict[str, Any]:
@@ -32,7 +30,7 @@ async def agent_view(agent: Agent) -> dict[str, Any]:
         "name": config.name,
         "description": config.description,
         "examples": list(config.examples),
-        "version": version(DISTRIBUTION),
+        "version": version("agent-stop-and-go"),
         "public_url": config.server.public_url,
         "file": file.name,
         "file_changed": file.changed,

@@ -6,17 +6,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ...actors.agent import Agent
+from ...actors.agent.agent import Agent
+from ...actors.agent.precedents import Precedent
 from ...actors.approvals.kinds import Approval
 from ...actors.approvals.tool_approval import ToolQuestion
-from ...actors.conversation.precedents import Precedent
 from ...actors.gate.gate import PolicyScope, policy_scopes, root_scope
 from ...actors.gate.halt import RULE
 from ...actors.tools.tool import Tool
-from ...config.interpolate import escape
-from ...config.values import from_plain
-from ...config.wildcards import has_wildcards
-from ..views import timestamp
+from ...config.text.interpolate import escape
+from ...config.text.values import from_plain
+from ...config.text.wildcards import has_wildcards
+from ..rest.views import timestamp
 from .agent_file import agent_file
 from .shown_config import yaml_of
 

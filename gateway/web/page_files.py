@@ -59,21 +59,21 @@ class PageFiles:
     """The other files by name."""
 
     def add_to(self, app: Application) -> None:
-        app.add("/", "page", self._answer_first, ["GET"], public=True)
-        app.add("/page/{name}", "page file", self._answer, ["GET"], public=True)
-        app.add("/favicon.ico", "page icon", self._answer_icon, ["GET"], public=True)
+        app.add("/", "page", self._serve_first, ["GET"], public=True)
+        app.add("/page/{name}", "page file", self._serve, ["GET"], public=True)
+        app.add("/favicon.ico", "page icon", self._serve_icon, ["GET"], public=True)
 
-    async def _answer_first(self, request: HttpRequest) -> Reply:
+    async def _serve_first(self, request: HttpRequest) -> Reply:
         return self.first.reply(request.headers)
 
-    async def _answer(self, request: HttpRequest, name: str) -> Reply:
+    async def _serve(self, request: HttpRequest, name: str) -> Reply:
         if name not in self.others:
             raise NotFound
         return self.others[name].reply(request.headers)
 
-    async def _answer_icon(self, request: HttpRequest) -> Reply:
+    async def _serve_icon(self, request: HttpRequest) -> Reply:
         """Serve the icon, which browsers request by themselves, also for `/docs`."""
-        return await self._answer(request, "icon.svg")
+        return await self._serve(request, "icon.svg")
 
 
 @cache

@@ -8,14 +8,14 @@ from typing import Any
 import attrs
 import trio
 
-from ...actors.agent import Agent
+from ...actors.agent.agent import Agent
 from ...runtime.json_text import dump_wire
 from ..http.errors import RequestError
 from ..http.quart_app import Application
 from ..http.query import invalid
 from ..http.request import HttpRequest
 from ..http.responses import Reply, reply
-from ..refused_request import named_on_error
+from ..rest.refused_request import named_on_error
 from .agent_page import agent_view
 from .approval_context import context_view
 from .markdown_tokens import document

@@ -15,9 +15,9 @@ from typing import Any
 
 import yaml
 
-from ...config.interpolate import MalformedReference, Reference, TextPart, escape, parse
-from ...config.secrets import MASK, looks_secret, says_secret, secrets_in, shown_address
-from ...config.values import Invalid, Plain, Scalar, Sequence, Table, Value, plain
+from ...config.sections.secrets import MASK, says_secret, secrets_in, seems_secret, shown_address
+from ...config.text.interpolate import MalformedReference, Reference, TextPart, escape, parse
+from ...config.text.values import Invalid, Plain, Scalar, Sequence, Table, Value, plain
 
 _PRIVATE = re.compile(r"env|environment|.*headers?|.*cookies?", re.IGNORECASE)
 """Mappings of which only the keys are shown."""
@@ -85,7 +85,7 @@ _ConfigDumper.add_representer(str, _string)
 
 
 def _key(name: str) -> str:
-    return MASK if looks_secret(name) else name
+    return MASK if seems_secret(name) else name
 
 
 def _entry(name: str, value: Value) -> Value:
@@ -189,7 +189,7 @@ def _assignment(found: re.Match[str]) -> str:
 
 
 def _reference(part: Reference) -> str:
-    if part.default is None or looks_secret(part.default) or says_secret(part.name):
+    if part.default is None or seems_secret(part.default) or says_secret(part.name):
         return f"${{{part.name}}}"
     return f"${{{part.name}:-{part.default}}}"
 

@@ -1,6 +1,7 @@
 """Notes that other members may change. Those that depend on them are told of each change.
 
-`run` compares the revisions of the kinds every `LOOK` seconds. A journal of one process does not need it.
+`run` compares the revisions of the kinds every `POLL_EVERY` seconds. A journal of one process does not need
+it.
 """
 
 from __future__ import annotations
@@ -17,8 +18,8 @@ from .errors import JournalError
 from .patience import until_available
 from .protocol import Json, Notes
 
-LOOK = 0.4
-"""Seconds between two looks. Members see the changes of others within 1 s."""
+POLL_EVERY = 0.4
+"""Seconds between two polls. Members see the changes of others within 1 s."""
 
 Apply: TypeAlias = Callable[[Mapping[str, Json | None]], Awaitable[None]]
 """Takes notes by key; None is a damaged note. The same note may come twice."""
@@ -61,7 +62,7 @@ class FollowedNotes:
     """The clock for times in notes: that of the store, if there are other members."""
     are_shared: bool = False
     """Whether other members can exist."""
-    _looking: trio.Lock = attrs.field(factory=trio.Lock)
+    _polling: trio.Lock = attrs.field(factory=trio.Lock)
     _kinds: dict[str, _Followed] = attrs.field(factory=dict)
 
     async def follow(self, kind: str, apply: Apply) -> None:
@@ -83,9 +84,9 @@ class FollowedNotes:
         """The revision up to which the changes of a followed kind were applied."""
         return self._kinds[kind].seen
 
-    async def look(self) -> None:
+    async def poll(self) -> None:
         """Apply what has changed. Raises `JournalError`."""
-        async with self._looking:
+        async with self._polling:
             revisions = await self.notes.note_revisions()
             for kind, followed in tuple(self._kinds.items()):
                 if revisions.get(kind, 0) > followed.seen:
@@ -100,9 +101,9 @@ class FollowedNotes:
         """Look for changes until cancelled."""
         level = logging.WARNING
         while True:
-            await trio.sleep(LOOK)
+            await trio.sleep(POLL_EVERY)
             try:
-                await self.look()
+                await self.poll()
             except JournalError as error:
                 logger.log(level, "could not look for changes by other nodes: %s", error)
                 level = logging.DEBUG  # one line is enough for all attempts

@@ -53,7 +53,7 @@ class Term:
     until: float = -math.inf
 
     @property
-    def holds(self) -> bool:
+    def owns(self) -> bool:
         return self._clock() < self.until
 
 
@@ -81,12 +81,12 @@ class Lease:
         return self.term.until < math.inf
 
     @property
-    def holds(self) -> bool:
-        return self.term.holds
+    def owns(self) -> bool:
+        return self.term.owns
 
     def check(self) -> Term:
         """Return the current term. Raises `Fenced` if the lease has run out or is about to."""
-        if not self.holds:
+        if not self.owns:
             raise Fenced("the lease of this node has run out")
         return self.term
 
@@ -94,7 +94,7 @@ class Lease:
         """Raises `JournalError`."""
         began = self._clock()
         renewed = await self._journal.renew()
-        if not self.holds:
+        if not self.owns:
             self.term = Term(self._clock)
         self.term.until = began + renewed.seconds * (1 - MARGIN)
         self._patience = min(LONGEST_PAUSE, renewed.seconds / RENEWALS)

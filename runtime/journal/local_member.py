@@ -41,9 +41,9 @@ class LocalMember:
         other.member, other.version = member, version
         return other
 
-    async def holds(self, fence: Fence) -> bool:
+    async def owns(self, fence: Fence) -> bool:
         await trio.lowlevel.checkpoint_if_cancelled()
-        return self._owners.holds(fence)
+        return self._owners.owns(fence)
 
     async def renew(self) -> Renewed:
         await trio.lowlevel.checkpoint()
@@ -74,7 +74,7 @@ class LocalMember:
 
     def _check(self, fence: Fence) -> None:
         """Raises `Fenced`."""
-        if not self._owners.holds(fence):
+        if not self._owners.owns(fence):
             raise Fenced(f"stream {fence.stream!r} was claimed by another owner")
 
     @property

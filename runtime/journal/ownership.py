@@ -7,8 +7,8 @@ stream. `Owners` has the rules for stores whose members share one process:
     ====  =======================================================  =======================================
     rule  the stream                                               `claim`
     ====  =======================================================  =======================================
-    1     demands a newer version than that of the member          `Held`
-    2     is owned by another member whose lease has not run out   `Held`
+    1     demands a newer version than that of the member          `Owned`
+    2     is owned by another member whose lease has not run out   `Owned`
     3     otherwise                                                `Fence`, with an epoch of its own
     ====  =======================================================  =======================================
 
@@ -38,7 +38,7 @@ class Fence:
 
 
 @attrs.frozen
-class Held:
+class Owned:
     """The stream cannot be claimed now."""
 
     owner: str
@@ -159,11 +159,11 @@ class Owners:
         ]
         return Fleet(store, "", len(working) - busy.total(), need_newer, members)
 
-    def claim(self, stream: str, member: str, now: float, claim: Claim) -> Fence | Held:
+    def claim(self, stream: str, member: str, now: float, claim: Claim) -> Fence | Owned:
         if claim.demands > claim.version:
-            return Held("")
+            return Owned("")
         owner = self.owner(stream, now)
-        return self._take(stream, member, claim) if owner in (None, member) else Held(str(owner))
+        return self._take(stream, member, claim) if owner in (None, member) else Owned(str(owner))
 
     def follow(self, stream: str, member: str, now: float, claim: Claim, *, at_rest: bool) -> None:
         """Claim a stream for the member that has just put a command into its inbox, if that is possible.
@@ -178,12 +178,12 @@ class Owners:
         fence = self._fences[stream] = Fence(stream, member, self._last)
         return fence
 
-    def holds(self, fence: Fence) -> bool:
+    def owns(self, fence: Fence) -> bool:
         """Whether this is the newest fence of the stream."""
         return self._fences.get(fence.stream) == fence
 
     def release(self, fence: Fence) -> None:
-        if self.holds(fence):
+        if self.owns(fence):
             del self._fences[fence.stream]
 
     def forget(self, stream: str) -> None:

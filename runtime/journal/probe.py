@@ -17,8 +17,8 @@ PATIENCE = 2.0
 
 
 @attrs.define(eq=False)
-class _Question:
-    answered: trio.Event = attrs.field(factory=trio.Event)
+class _Check:
+    done: trio.Event = attrs.field(factory=trio.Event)
     error: str | None = None
 
 
@@ -29,28 +29,28 @@ class JournalProbe:
 
     _journal: Journal
     _nursery: trio.Nursery
-    _last: _Question | None = None
+    _last: _Check | None = None
     need_newer: int = 0
     """`Fleet.need_newer`, by the last answer."""
 
     async def error(self) -> str | None:
         """Why the journal cannot be used; None if it answers in time."""
-        if self._last is None or self._last.answered.is_set():
-            self._last = _Question()
+        if self._last is None or self._last.done.is_set():
+            self._last = _Check()
             self._nursery.start_soon(self._ask, self._last)
         asked = self._last
         with trio.move_on_after(PATIENCE):
-            await asked.answered.wait()
+            await asked.done.wait()
             return asked.error
         return f"it has not answered within {PATIENCE:g} s"
 
-    async def _ask(self, question: _Question) -> None:
+    async def _ask(self, check: _Check) -> None:
         try:
             found = await self._journal.need_newer()
             if found != self.need_newer:
                 logger.warning("conversations that need a newer version of the agent: %d", found)
             self.need_newer = found
         except JournalError as error:
-            question.error = str(error)
+            check.error = str(error)
         finally:
-            question.answered.set()
+            check.done.set()

@@ -22,14 +22,14 @@ Rules that every implementation follows:
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Literal, Protocol, TypeAlias
 
 import attrs
 
 from ..event_bus import Subscription
-from .ownership import Fence, Fleet, Held, Renewed
+from .ownership import Fence, Fleet, Owned, Renewed
 from .question import (
     Already,
     CloseQuestion,
@@ -53,6 +53,14 @@ LONGEST_NOTE = 4096
 
 REFUSAL_SECONDS = 60.0
 """How long a refusal can be read, at least."""
+
+OnCommit: TypeAlias = Callable[[int, float], None]
+"""Called after each commit, on trio's thread, with the number of its operations and the seconds it took."""
+
+
+def ignore_commit(operations: int, seconds: float) -> None:
+    """The default of `OnCommit`."""
+
 
 # ---------------------------------------------------------------- stored values
 
@@ -272,7 +280,7 @@ class Journal(Notes, Protocol):
         """
         ...
 
-    async def claim(self, stream: str) -> Fence | Held:
+    async def claim(self, stream: str) -> Fence | Owned:
         """Become the only writer of a stream, if it is free. Earlier fences of this member become invalid.
 
         Raises:
@@ -280,7 +288,7 @@ class Journal(Notes, Protocol):
         """
         ...
 
-    async def holds(self, fence: Fence) -> bool:
+    async def owns(self, fence: Fence) -> bool:
         """Whether the fence is valid."""
         ...
 
@@ -301,7 +309,7 @@ class Journal(Notes, Protocol):
         """
         ...
 
-    async def answer(self, stream: str, key: str) -> Json | None:
+    async def stored_reply(self, stream: str, key: str) -> Json | None:
         """Return the reply to a command, or its refusal; None if it has none yet.
 
         Raises:

@@ -7,10 +7,9 @@ from pathlib import Path
 
 from ..clock import WallClock, system_clock
 from ..journal.errors import JournalError
-from ..journal.protocol import Journal
-from ..journal.sqlite import open_sqlite
+from ..journal.protocol import Journal, OnCommit, ignore_commit
+from ..journal.sqlite.sqlite_journal import open_sqlite
 from ..journal.store_address import LEASE, is_postgres
-from ..journal.writer import OnCommit, ignore_commit
 
 
 def open_journal(

@@ -18,8 +18,8 @@ import attrs
 
 from ..journal.copied_rows import COLUMNS, CopiedRow, CopiedRows, LivingMember
 from ..journal.errors import JournalError, StreamDamaged, shown
+from ..journal.sqlite.whole_file import existing_rows, new_rows
 from ..journal.store_address import is_postgres
-from ..journal.whole_file import existing_rows, new_rows
 
 CopyPhase: TypeAlias = Literal["copying", "comparing"]
 Tell: TypeAlias = Callable[[CopyPhase, int, int], None]

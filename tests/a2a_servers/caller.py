@@ -12,11 +12,11 @@ from typing import Any
 import attrs
 import yaml
 
-from stopgo.actors.agent import Agent
+from stopgo.actors.agent.agent import Agent
+from stopgo.actors.agent.open_agent import open_agent
 from stopgo.actors.approvals.kinds import Approval
 from stopgo.actors.approvals.proxy_approval import ProxyQuestion
 from stopgo.actors.conversation.result import Result, Turn
-from stopgo.actors.open_agent import open_agent
 from stopgo.config.load import load_config
 from stopgo.runtime.journal.protocol import Event
 from tests.a2a_servers.peer_process import PROGRAMS, Json, Peer, clean_environment
@@ -67,8 +67,9 @@ class Talk:
     turn: Turn
 
     @classmethod
-    async def begin(cls, agent: Agent, words: str, **more: Any) -> Talk:
-        return cls(agent, await agent.start_conversation(words, **more))
+    async def begin(cls, agent: Agent, words: str, wait: bool = True, **more: Any) -> Talk:
+        start = agent.start_conversation if wait else agent.post_conversation
+        return cls(agent, await start(words, **more))
 
     @property
     def id(self) -> str:

@@ -43,7 +43,7 @@ async def test_it_was_away_before_and_during_a_decision(options: Sequence[str], 
         await talk.decide()
         assert (await talk.asked()).description.endswith("> Really?")
         await peer.kill()
-        await agent.decide(talk.result.approvals[0], {"approved": True}, wait=False)
+        await agent.post_decision(talk.result.approvals[0], {"approved": True})
         await peer.restart()
         assert await talk.ended() == ("finished", "done")
         assert talk.sent(peer) == ["ask twice", "approved", "approved"]

@@ -12,7 +12,7 @@ import attrs
 import pytest
 import trio
 
-from stopgo.actors.agent import Agent
+from stopgo.actors.agent.agent import Agent
 from tests.a2a_servers.caller import ONWARD, Talk, calling, shared_peer
 from tests.a2a_servers.peer_process import Json, Peer
 from tests.waiting import until

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from stopgo.actors.log.events import Origin
+from stopgo.actors.log.words.events import Origin
 from tests.a2a_servers.caller import Talk, calling, shared_peer
 from tests.a2a_servers.peer_process import Json, Peer
 from tests.canary import KEY, TOKEN

@@ -17,7 +17,7 @@ import psutil
 import pytest
 import trio
 
-from stopgo.actors.agent import Agent
+from stopgo.actors.agent.agent import Agent
 from stopgo.actors.calls import remote_exchange
 from stopgo.actors.common.errors import AgentError
 from stopgo.actors.conversation.result import Result

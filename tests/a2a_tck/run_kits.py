@@ -18,7 +18,7 @@ from tempfile import TemporaryDirectory
 
 import trio
 
-from stopgo.actors.open_agent import open_agent
+from stopgo.actors.agent.open_agent import open_agent
 from stopgo.config.load import load_config
 from stopgo.gateway.a2a.push import open_push
 from stopgo.gateway.app import make_app

@@ -10,9 +10,9 @@ from typing import Any
 import attrs
 import trio
 
-from stopgo.actors.agent import Agent
-from stopgo.actors.open_agent import open_agent
-from stopgo.runtime.journal.memory import MemoryJournal
+from stopgo.actors.agent.agent import Agent
+from stopgo.actors.agent.open_agent import open_agent
+from stopgo.runtime.journal.memory.memory_journal import MemoryJournal
 from stopgo.runtime.journal.protocol import Journal
 from tests.actors.world import DESTRUCTIVE, World, after, call, say, use, wall
 from tests.waiting import virtual_limit
@@ -85,7 +85,7 @@ class Members:
             await member.renews.wait()
             return await renew()
 
-        for method in ("inbox", "holds", "row", "open_work", "events_since"):
+        for method in ("inbox", "owns", "row", "open_work", "events_since"):
             setattr(journal, method, never)
         journal.renew = renew_later
 

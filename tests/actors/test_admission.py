@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from trio.testing import MockClock
 
-from stopgo.actors.models.messages import ModelReply, ModelRequest
+from stopgo.actors.models.messages.messages import ModelReply, ModelRequest
+from stopgo.actors.servers.server_status import ServerStatus
 from stopgo.actors.tools.needs import Wanted
-from stopgo.actors.tools.server_status import ServerStatus
 from stopgo.actors.tools.tool import (
     Authenticate,
     CallTool,
@@ -21,7 +21,7 @@ from stopgo.actors.tools.tool import (
     ToolAuthRequired,
     ToolResult,
 )
-from stopgo.config.mcp import McpServerConfig
+from stopgo.config.sections.mcp import McpServerConfig
 from stopgo.runtime.context import Behaviour, Context
 from tests.actors.world import (
     DESTRUCTIVE,

@@ -11,11 +11,11 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from stopgo.actors.agent import Agent
-from stopgo.actors.conversation.watch import Announced, Watched
-from stopgo.actors.log.deltas import AnyDelta
-from stopgo.actors.models.messages import TextDelta
-from stopgo.runtime.journal.memory import MemoryJournal
+from stopgo.actors.agent.agent import Agent
+from stopgo.actors.agent.watch import Announced, Watched
+from stopgo.actors.log.words.deltas import AnyDelta
+from stopgo.actors.models.messages.messages import TextDelta
+from stopgo.runtime.journal.memory.memory_journal import MemoryJournal
 from stopgo.runtime.journal.protocol import Event
 from tests.actors.several_members import LEASE, Members
 from tests.actors.world import Streamed, say, wall
@@ -94,7 +94,7 @@ async def test_watchers_at_another_member_get_deltas_in_their_place(
 
 async def test_wanted_is_what_others_may_have(members: Members, autojump_clock: MockClock) -> None:
     async with members.agents("a", "b") as (a, b), trio.open_nursery() as nursery:
-        id = (await a.start_conversation("go", wait=False)).conversation.id
+        id = (await a.post_conversation("go")).conversation.id
         for agent in (a, b):
             nursery.start_soon(of_one, agent, id, [])
         await trio.sleep(1)

@@ -12,12 +12,12 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from stopgo.actors import open_agent, supervisor
-from stopgo.actors.conversation import startup
+from stopgo.actors.agent import open_agent, supervisor
+from stopgo.actors.workers import startup
 from stopgo.runtime import supervision
-from stopgo.runtime.journal import sqlite
 from stopgo.runtime.journal.protocol import NewCommand
-from stopgo.runtime.journal.sqlite import open_sqlite
+from stopgo.runtime.journal.sqlite import sqlite_journal as sqlite
+from stopgo.runtime.journal.sqlite.sqlite_journal import open_sqlite
 from tests.actors.world import World, wall
 
 pytestmark = pytest.mark.usefixtures("ctrl_c")

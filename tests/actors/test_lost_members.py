@@ -12,20 +12,20 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from stopgo.actors.agent import Agent
+from stopgo.actors.agent.agent import Agent
+from stopgo.actors.agent.watch import Announced, Gap, Watched
 from stopgo.actors.conversation.commands import Commands
 from stopgo.actors.conversation.conversation import IDLE
-from stopgo.actors.conversation.other_members import POLL
 from stopgo.actors.conversation.run import _crash
-from stopgo.actors.conversation.watch import Announced, Gap, Watched
-from stopgo.actors.log.logs import Logs
+from stopgo.actors.log.writer.logs import Logs
 from stopgo.actors.tools.delegation import Delegate, Delegated, RemoteAgentMessage, RemoteTask
 from stopgo.actors.tools.tool import ToolResult, ToolUnavailable
-from stopgo.config.a2a import RemoteAgentConfig
+from stopgo.actors.workers.other_members import POLL
+from stopgo.config.sections.a2a import RemoteAgentConfig
 from stopgo.runtime.context import Behaviour, Context
 from stopgo.runtime.errors import ActorCrashed
 from stopgo.runtime.journal.errors import Fenced, JournalUnavailable, StreamDamaged
-from stopgo.runtime.journal.memory import MemoryJournal
+from stopgo.runtime.journal.memory.memory_journal import MemoryJournal
 from stopgo.runtime.journal.ownership import HINTS_LOST, Hint
 from stopgo.runtime.journal.protocol import Commit, Saved
 from tests.actors.conversation.test_approvers_tokens import BOSS
@@ -97,7 +97,7 @@ async def test_poll_finds_a_run_that_needs_the_token_of_this_member(
         id = (await a.start_conversation()).conversation.id
         nursery.start_soon(a.send, id, "one")
         await trio.sleep(1)
-        await b.send(id, "two", token="tok-b", wait=False)
+        await b.post(id, "two", token="tok-b")
         await trio.sleep(5 + 3 * POLL)
         assert (await types(members.store, id))[-1] == "run.finished"
 
@@ -132,7 +132,7 @@ async def test_command_without_a_token_waits_for_no_member(
     async with members.agents("a"):
         with trio.move_on_after(1):
             async with members.agents("c") as (c,):
-                await c.start_conversation("go", token="tok-c", wait=False)
+                await c.post_conversation("go", token="tok-c")
                 await trio.sleep_forever()
         await trio.sleep(POLL + 1)  # `a` has taken it over, and its slow call runs
         async with members.agents("b") as (b,):
@@ -159,17 +159,17 @@ async def test_token_that_does_not_help_is_tried_once(
         world.tool("slow", work=lambda _: _slowly(5))
         world.plan("agent", use(call("post"), call("slow")), say("done"))
     async with members.agents("a") as (a,), trio.open_nursery() as nursery:
-        turn = await a.start_conversation("go", token="tok-a", wait=False)
+        turn = await a.post_conversation("go", token="tok-a")
         with trio.move_on_after(2):
             async with members.agents("b") as (b,):
                 members.kill("b")
                 await trio.sleep(1)
                 approval = await only(b)
-                await b.acting_as(BOSS).decide(approval, YES, token="tok-b", key="k", wait=False)
+                await b.acting_as(BOSS).post_decision(approval, YES, token="tok-b", key="k")
                 await trio.sleep_forever()
         id = turn.conversation.id
         if is_woken:
-            await a.send(id, "queued", wait=False)
+            await a.post(id, "queued")
         nursery.start_soon(_follow, a, id)
         await trio.sleep(60)
         assert (await types(members.store, id)).count("run.resumed") <= 2
@@ -194,7 +194,7 @@ async def test_sender_hears_that_its_conversation_was_deleted_although_it_exists
     members.world("a").plan("agent", after(5, say("done")))
     async with members.agents("a", "b") as (a, b), trio.open_nursery() as nursery:
         id = (await a.start_conversation(key="c")).conversation.id
-        await a.send(id, "one", wait=False)
+        await a.post(id, "one")
         await trio.sleep(1)
         codes: list[str] = []
 
@@ -322,7 +322,7 @@ async def test_watchers_of_all_conversations_get_what_a_member_committed_before_
     async with members.agents("b") as (b,):
         with b.all_events() as watched:
             async with members.agents("a") as (a,):
-                id = (await a.start_conversation("go", wait=False)).conversation.id
+                id = (await a.post_conversation("go")).conversation.id
                 await trio.sleep(0.1)
                 monkeypatch.setattr(MemoryJournal, "_changed", lambda *_: None)
                 await trio.sleep(0.3)
@@ -341,12 +341,12 @@ async def test_open_work_that_stays_delays_no_other(members: Members, autojump_c
     members.world("b").plan("agent", after(1000, say("never")))
     async with members.agents("a") as (a,):
         for _ in range(40):
-            id = (await a.start_conversation("go", wait=False)).conversation.id
-            await a.send(id, "queued", wait=False)
+            id = (await a.post_conversation("go")).conversation.id
+            await a.post(id, "queued")
         await trio.sleep(10)
         with trio.move_on_after(3):
             async with members.agents("b") as (b,):
-                lost = (await b.start_conversation("work", wait=False)).conversation.id
+                lost = (await b.post_conversation("work")).conversation.id
                 await trio.sleep_forever()
         await trio.sleep(6 * POLL)
         assert (await types(members.store, lost))[-1] == "run.waiting"
@@ -369,9 +369,9 @@ async def test_conversation_that_crashes_is_tried_after_growing_pauses(
     async with members.agents("a") as (a,):
         id = (await a.start_conversation()).conversation.id
         with pytest.MonkeyPatch.context() as patch:
-            for method in ("look", "give_up"):
+            for method in ("poll", "give_up"):
                 patch.setattr(Commands, method, _fail)
-            await a.send(id, "go", wait=False)
+            await a.post(id, "go")
             await trio.sleep(600)
         assert 10 < sum(record.levelname == "ERROR" for record in caplog.records) < 100
 
@@ -391,9 +391,9 @@ async def test_member_that_drains_takes_nothing_over(members: Members, autojump_
     async with members.agents("b") as (b,), trio.open_nursery() as nursery:
         with trio.move_on_after(2):
             async with members.agents("c") as (c,):
-                await b.start_conversation("go", wait=False)
-                id = (await c.start_conversation("go", wait=False)).conversation.id
-                await c.send(id, "queued", wait=False)
+                await b.post_conversation("go")
+                id = (await c.post_conversation("go")).conversation.id
+                await c.post(id, "queued")
                 await trio.sleep(1)
                 nursery.start_soon(b.drain, 100)
                 await trio.sleep_forever()
@@ -415,9 +415,9 @@ async def test_short_absence_of_the_journal_disturbs_no_call(
     world.settings["approval"] = {"rules": [{"tool": "slow", "then": "run"}]}
     world.plan("agent", use(call("slow")), say("done"))
     async with members.agents("a") as (a,), trio.open_nursery() as nursery:
-        id = (await a.start_conversation("go", wait=False)).conversation.id
+        id = (await a.post_conversation("go")).conversation.id
         await trio.sleep(1)
-        with _away(members.store, "inbox", "save", "holds", "row"):
+        with _away(members.store, "inbox", "save", "owns", "row"):
             nursery.start_soon(code_of, a.complete(id))
             await trio.sleep(6)
         await trio.sleep(20)
@@ -444,7 +444,7 @@ async def test_member_that_has_lost_a_conversation_cancels_no_task(
 
     _with_peer(members, handle, "a", "b")
     async with members.agents("b", "a") as (b, _):
-        id = (await b.start_conversation("go", wait=False)).conversation.id
+        id = (await b.post_conversation("go")).conversation.id
         await trio.sleep(1)
         with _away(members.members["b"].world.journal, "renew", "save", "inbox", "open_work"):
             await trio.sleep(2 * LEASE)

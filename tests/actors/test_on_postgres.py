@@ -11,10 +11,10 @@ from random import Random
 import pytest
 import trio
 
-from stopgo.actors.agent import Agent
-from stopgo.actors.conversation import other_members
-from stopgo.actors.log import relay
-from stopgo.actors.open_agent import open_agent
+from stopgo.actors.agent.agent import Agent
+from stopgo.actors.agent.open_agent import open_agent
+from stopgo.actors.log.writer import relay
+from stopgo.actors.workers import other_members
 from stopgo.runtime.journal.postgres.journal import PostgresJournal, open_postgres
 from tests.actors.several_members import YES
 from tests.actors.watcher_audit import Watcher
@@ -92,7 +92,7 @@ async def test_member_that_dies_is_taken_over(
                 at_a.tool("wipe", DESTRUCTIVE, wipe)
                 turn = await a.start_conversation("go")
                 [asked] = turn.conversation.head.pending
-                await a.decide(asked, YES, wait=False)
+                await a.post_decision(asked, YES)
                 await called.wait()
                 life.cancel()
         assert (await seen_until_the_end(b, turn.conversation.id))[-1] == "run.finished"

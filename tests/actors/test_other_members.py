@@ -9,11 +9,11 @@ import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from stopgo.actors.conversation.other_members import POLL
+from stopgo.actors.agent.watch import Announced
 from stopgo.actors.conversation.result import Turn
-from stopgo.actors.conversation.watch import Announced
+from stopgo.actors.workers.other_members import POLL
 from stopgo.runtime.journal.errors import JournalUnavailable
-from stopgo.runtime.journal.memory import MemoryJournal
+from stopgo.runtime.journal.memory.memory_journal import MemoryJournal
 from tests.actors.gate.test_halt import only
 from tests.actors.several_members import LEASE, YES, Members
 from tests.actors.world import DESTRUCTIVE, READ_ONLY, after, answer, call, code_of, say, types, use, wall
@@ -173,7 +173,7 @@ async def test_member_that_dies_is_taken_over_when_its_lease_has_run_out(
     async with members.agents("b") as (b,):
         with trio.move_on_after(5):
             async with members.agent("a") as a:
-                id = (await a.start_conversation("go", wait=False)).conversation.id
+                id = (await a.post_conversation("go")).conversation.id
                 await trio.sleep_forever()
         assert trio.current_time() == 5
         async with trio.open_nursery() as nursery:
@@ -191,7 +191,7 @@ async def test_member_that_stops_leaves_its_conversations_at_once(
     members.world("a").plan("agent", after(1000, say("never")))
     async with members.agents("b") as (b,):
         async with members.agents("a") as (a,):
-            id = (await a.start_conversation("go", wait=False)).conversation.id
+            id = (await a.post_conversation("go")).conversation.id
             await trio.sleep(1)
             await a.drain(1)
         began = trio.current_time()
@@ -294,7 +294,7 @@ async def test_call_that_could_not_leave_is_sent_again(members: Members, autojum
     world.out_of_reach = 5.0
     world.plan("agent", use(call("act")), after(1, say("done")))
     async with members.agents("b") as (b,):
-        turn = await b.start_conversation("go", wait=False)
+        turn = await b.post_conversation("go")
         await trio.sleep(1)
         members.members["b"].suspended += 2 * LEASE
         await trio.sleep(60)
@@ -312,7 +312,7 @@ async def test_paused_process_asks_no_model_after_a_takeover(
         world.tool("slow", READ_ONLY, work=lambda _: _slowly(30))
         world.plan("agent", use(call("slow")), say("done"))
     async with members.agents("b", "a") as (b, _), trio.open_nursery() as nursery:
-        id = (await b.start_conversation("go", wait=False)).conversation.id
+        id = (await b.post_conversation("go")).conversation.id
         await trio.sleep(1)
         members.pause("b")
         await trio.sleep(LEASE + POLL + 1)
@@ -328,7 +328,7 @@ async def test_paused_process_writes_nothing(members: Members, autojump_clock: M
     members.world("b").plan("agent", after(5, say("done")))
     with trio.move_on_after(60):
         async with members.agents("b") as (b,):
-            id = (await b.start_conversation("go", wait=False)).conversation.id
+            id = (await b.post_conversation("go")).conversation.id
             await trio.sleep(1)
             before = await types(members.store, id)
             members.pause("b")

@@ -11,10 +11,10 @@ import trio
 import trio.testing
 from trio.testing import MockClock
 
-from stopgo.actors.agent import Agent
+from stopgo.actors.agent.agent import Agent
 from stopgo.actors.approvals import tool_approval
 from stopgo.actors.common.errors import AgentError
-from stopgo.runtime.journal.sqlite import open_sqlite
+from stopgo.runtime.journal.sqlite.sqlite_journal import open_sqlite
 from tests.actors.world import DESTRUCTIVE, PATIENCE, World, after, call, code_of, say, types, use, wall
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from stopgo.actors.log.deltas import AnyDelta, ToolProgress
+from stopgo.actors.log.words.deltas import AnyDelta, ToolProgress
 from stopgo.actors.tools.tool import CallTool, Progress, ToolResult
 from stopgo.runtime.journal.protocol import Event
 from tests.actors.world import READ_ONLY, World, call, events, say, use
@@ -42,7 +42,7 @@ async def test_progress_is_published_and_not_stored(world: World, autojump_clock
     world = telling(world)
     seen: list[Event | AnyDelta] = []
     async with world.agent() as agent, trio.open_nursery() as nursery:
-        turn = await agent.start_conversation("go", wait=False)
+        turn = await agent.post_conversation("go")
         id = turn.conversation.id
 
         async def follow(deltas: bool, into: list[Event | AnyDelta]) -> None:
@@ -81,7 +81,7 @@ async def test_a_flood_of_progress_costs_followers_no_event(world: World, autoju
                     return
 
     async with world.agent() as agent, trio.open_nursery() as nursery:
-        turn = await agent.start_conversation("go", wait=False)
+        turn = await agent.post_conversation("go")
         nursery.start_soon(follow, agent, turn.conversation.id)
         await wait_all_tasks_blocked()
         world.go.set()

@@ -7,7 +7,7 @@ import trio
 from trio.testing import MockClock
 
 from stopgo.runtime.journal.errors import JournalUnavailable
-from stopgo.runtime.journal.memory import MemoryJournal
+from stopgo.runtime.journal.memory.memory_journal import MemoryJournal
 from stopgo.runtime.journal.protocol import Commit
 from tests.actors.world import World, answer, code_of, wall
 from tests.runtime.journal.kept import claimed, row_of

@@ -14,8 +14,8 @@ from stopgo.actors.gate import halt as halt_module
 from stopgo.actors.models.spending import Spending
 from stopgo.actors.tools.known import KnownTools
 from stopgo.runtime.journal.errors import JournalUnavailable
-from stopgo.runtime.journal.followed_notes import LOOK
-from stopgo.runtime.journal.memory import MemoryJournal
+from stopgo.runtime.journal.followed_notes import POLL_EVERY
+from stopgo.runtime.journal.memory.memory_journal import MemoryJournal
 from stopgo.runtime.journal.protocol import Commit, Saved
 from tests.actors.conversation.test_allowance import ANN, BOB, costing, limited
 from tests.actors.gate.test_halt import only
@@ -75,7 +75,7 @@ async def test_halt_waits_for_a_member_until_its_lease_has_run_out(
         members.members["b"].world.journal.notes = _away  # type: ignore[method-assign]
         began = trio.current_time()
         await a.halt()
-        assert LEASE / 2 < trio.current_time() - began <= LEASE + LOOK
+        assert LEASE / 2 < trio.current_time() - began <= LEASE + POLL_EVERY
         assert not b.halt_state().halted
         members.members["b"].renews.set()
 

@@ -129,7 +129,7 @@ async def test_call_that_outlasts_the_grace_asks_at_the_next_start(
     async with world.agent() as agent:
         turn = await agent.start_conversation("go")
         [question] = turn.conversation.head.pending
-        await agent.decide(question, {"approved": True}, wait=False, key="d")
+        await agent.post_decision(question, {"approved": True}, key="d")
         await trio.sleep(1)
         begun = trio.current_time()
     assert trio.current_time() - begun == 3  # the last second is for what follows the cancellation
@@ -251,7 +251,7 @@ async def interrupted(world: World, count: int) -> None:
     world.plan("agent", wait)
     async with world.agent() as agent:
         for _ in range(count):
-            await agent.start_conversation("go", wait=False)
+            await agent.post_conversation("go")
         await trio.testing.wait_all_tasks_blocked()
         await agent.drain(0)
     world.requests.clear()

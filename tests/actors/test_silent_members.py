@@ -13,16 +13,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from trio.testing import MockClock
 
-from stopgo.actors.agent import Agent
+from stopgo.actors.agent.agent import Agent
 from stopgo.actors.common.errors import AgentError
-from stopgo.actors.conversation.other_members import LOOK, POLL, UNREACHED
-from stopgo.actors.conversation.silent_members import MISSED, SilentMembers
+from stopgo.actors.workers.other_members import POLL, POLL_MEMBERS, UNREACHED
+from stopgo.actors.workers.silent_members import MISSED, SilentMembers
 from stopgo.runtime.journal.errors import JournalUnavailable
-from stopgo.runtime.journal.memory import MemoryJournal
+from stopgo.runtime.journal.memory.memory_journal import MemoryJournal
 from tests.actors.several_members import LEASE, Members
 from tests.actors.world import READ_ONLY, after, answer, call, code_of, say, types, use, wall
 
-NOTICED = 0.1 + (2 * MISSED + 1) * LOOK
+NOTICED = 0.1 + (2 * MISSED + 1) * POLL_MEMBERS
 """Seconds until a member is known to be silent. At worst, every other look comes just before a renewal."""
 HEALED = 3.0
 
@@ -60,19 +60,19 @@ def members(tmp_path: Path) -> Members:
 )
 def test_member_is_silent_when_it_has_missed_renewals(looks: list[dict[str, float]], silent: bool) -> None:
     members = SilentMembers("a")
-    found = [members.look(each) for each in looks][-1]
+    found = [members.poll(each) for each in looks][-1]
     assert found == ({"b"} if silent else set())
 
 
 @given(st.lists(st.tuples(st.booleans(), st.booleans()), max_size=30))
 def test_silence_is_counted_since_the_last_renewal(renewals: list[tuple[bool, bool]]) -> None:
     members, own, other, missed = SilentMembers("a"), 0.0, 0.0, 0
-    members.look({"a": own, "b": other})
+    members.poll({"a": own, "b": other})
     for renews, answers in renewals:
         own += renews
         other += answers
         missed = 0 if answers else missed + renews
-        assert members.look({"a": own, "b": other}) == ({"b"} if missed >= MISSED else set())
+        assert members.poll({"a": own, "b": other}) == ({"b"} if missed >= MISSED else set())
 
 
 # ------------------------------------------------------------------------------- requests
@@ -108,14 +108,14 @@ async def test_request_to_a_suspended_member_is_answered_at_once_and_carried_out
 ) -> None:
     _working_slowly(members, 5, "a", "b")
     async with members.agents("a", "b") as (a, b), trio.open_nursery() as nursery:
-        turn = await b.start_conversation("go", wait=False)
+        turn = await b.post_conversation("go")
         id = turn.conversation.id
         await trio.sleep(1)
         members.pause("b")
         with trio.fail_after(NOTICED), pytest.raises(AgentError) as caught:
             await request_of(a, id)
         assert (caught.value.code, caught.value.details) == ("node_unavailable", {"accepted": True})
-        with trio.fail_after(0.1 + 2 * LOOK):  # now it is known
+        with trio.fail_after(0.1 + 2 * POLL_MEMBERS):  # now it is known
             assert await code_of(request_of(a, id)) == "node_unavailable"
         await trio.sleep(LEASE + POLL)
         try:
@@ -130,7 +130,7 @@ async def test_request_to_a_suspended_member_is_answered_at_once_and_carried_out
 async def test_request_to_a_member_that_works_waits(members: Members, autojump_clock: MockClock) -> None:
     _working_slowly(members, 10 * LEASE, "a", "b", "c")
     async with members.agents("a", "b", "c") as (a, b, _):
-        id = (await b.start_conversation("go", wait=False)).conversation.id
+        id = (await b.post_conversation("go")).conversation.id
         await trio.sleep(1)
         members.pause("c")  # another than the one that works
         assert answer(await a.send(id, "two")).response == "second"
@@ -147,7 +147,7 @@ async def test_request_waits_while_all_members_find_the_store_slow(
         return await renew(journal)
 
     async with members.agents("a", "b") as (a, b):
-        id = (await b.start_conversation("go", wait=False)).conversation.id
+        id = (await b.post_conversation("go")).conversation.id
         monkeypatch.setattr(MemoryJournal, "renew", slowly)
         assert answer(await a.send(id, "two")).response == "second"
 
@@ -170,11 +170,13 @@ async def test_all_members_are_cut_off_and_healed(
 
         return use
 
-    names = "answer claim deliver holds inbox living open_work owners release renew row save events_since"
+    names = (
+        "stored_reply claim deliver owns inbox living open_work owners release renew row save events_since"
+    )
     for name in names.split():
         monkeypatch.setattr(MemoryJournal, name, cut(getattr(MemoryJournal, name)))
     async with members.agents("a", "b") as (a, b), trio.open_nursery() as nursery:
-        id = (await b.start_conversation("go", wait=False)).conversation.id
+        id = (await b.post_conversation("go")).conversation.id
         refused: list[tuple[str, float]] = []
 
         async def send(agent: Agent) -> None:
@@ -189,7 +191,7 @@ async def test_all_members_are_cut_off_and_healed(
         await send(b)
         await trio.sleep(LEASE)
         assert [code for code, _ in refused] == 2 * ["journal_unavailable"]
-        assert max(seconds for _, seconds in refused) <= UNREACHED + LOOK + 2
+        assert max(seconds for _, seconds in refused) <= UNREACHED + POLL_MEMBERS + 2
         away = False
         with trio.fail_after(HEALED):
             assert answer(await a.cancel(id)).state == "cancelled"

@@ -13,14 +13,14 @@ import pytest
 import trio
 from trio.testing import MockClock
 
+from stopgo.actors.agent.open_agent import open_agent
 from stopgo.actors.common.errors import Misconfigured, StartError
-from stopgo.actors.models.errors import UnknownProvider
-from stopgo.actors.models.model import Model
-from stopgo.actors.open_agent import open_agent
-from stopgo.config.agent_config import AgentConfig
-from stopgo.config.mcp import McpServerConfig
-from stopgo.config.nodes import LlmNode
-from stopgo.runtime.journal.memory import MemoryJournal
+from stopgo.actors.models.messages.errors import UnknownProvider
+from stopgo.actors.models.providers.model import Model
+from stopgo.config.sections.agent_config import AgentConfig
+from stopgo.config.sections.mcp import McpServerConfig
+from stopgo.config.sections.nodes import LlmNode
+from stopgo.runtime.journal.memory.memory_journal import MemoryJournal
 from tests.actors.world import (
     DESTRUCTIVE,
     HARMLESS,
@@ -235,7 +235,7 @@ async def test_after_a_failure_inside_the_block_no_further_step_begins(
     world.plan("agent", use(call("put")), use(call("put")), say("done"))
     with suppress(BaseExceptionGroup, ZeroDivisionError):
         async with world.agent() as agent:
-            id = (await agent.start_conversation("go", wait=False)).conversation.id
+            id = (await agent.post_conversation("go")).conversation.id
             await trio.sleep(1)
             raise ZeroDivisionError
     assert (world.called("put"), len(world.requests)) == (1, 1)

@@ -17,14 +17,14 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from stopgo.actors.agent import Agent
+from stopgo.actors.agent.agent import Agent
+from stopgo.actors.agent.watch import Gap
 from stopgo.actors.common.errors import AgentError
 from stopgo.actors.conversation.conversation import IDLE
-from stopgo.actors.conversation.other_members import POLL
-from stopgo.actors.conversation.watch import Gap
-from stopgo.actors.log.log import ConversationLog
-from stopgo.actors.log.relay import Relay
-from stopgo.runtime.journal.memory import MemoryJournal
+from stopgo.actors.log.writer.log import ConversationLog
+from stopgo.actors.log.writer.relay import Relay
+from stopgo.actors.workers.other_members import POLL
+from stopgo.runtime.journal.memory.memory_journal import MemoryJournal
 from stopgo.runtime.journal.ownership import HINTS_LOST
 from stopgo.runtime.journal.protocol import Event
 from tests.actors.several_members import LEASE, Members
@@ -110,7 +110,7 @@ async def test_conversation_that_another_member_takes_while_it_is_loaded(
         id = (await a.start_conversation()).conversation.id
         await trio.sleep(2 * IDLE)
         monkeypatch.setattr(Relay, "load", load_late)
-        await b.send(id, "go", wait=False)
+        await b.post(id, "go")
         journal.renew = renew_late
         await trio.sleep(3 * LEASE)
         assert [*await members.store.events_since(id, 0)][-1].type == "run.finished"
@@ -197,10 +197,10 @@ class Story:
         existing = [id for id in self.committed if await self.members.store.row(id) is not None]
         try:
             if not existing or self.rng.random() < 0.3:
-                turn = await agent.start_conversation(self.rng.choice([None, "go"]), wait=False)
+                turn = await agent.post_conversation(self.rng.choice([None, "go"]))
                 self.committed[turn.conversation.id] = []
             elif self.rng.random() < 0.8:
-                await agent.send(self.rng.choice(existing), "go", wait=False)
+                await agent.post(self.rng.choice(existing), "go")
             else:
                 await self.note()
                 await agent.delete(self.rng.choice(existing))

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 import attrs
 import trio
 
-from stopgo.actors.agent import Agent
-from stopgo.actors.conversation.watch import Announced, Gap, Watched
+from stopgo.actors.agent.agent import Agent
+from stopgo.actors.agent.watch import Announced, Gap, Watched
 from stopgo.runtime.clock import WallClock
 from stopgo.runtime.journal.protocol import Event
 

@@ -14,11 +14,13 @@ import trio
 import yaml
 from trio.testing import MockClock
 
-from stopgo.actors.agent import Agent
+from stopgo.actors.agent.agent import Agent
+from stopgo.actors.agent.open_agent import open_agent
+from stopgo.actors.agent.supervisor import OpenRemoteAgent
 from stopgo.actors.common.errors import AgentError
 from stopgo.actors.conversation.result import Result, Turn
 from stopgo.actors.mcp.server import HANDLERS
-from stopgo.actors.models.messages import (
+from stopgo.actors.models.messages.messages import (
     AssistantMessage,
     Delta,
     Emit,
@@ -28,16 +30,14 @@ from stopgo.actors.models.messages import (
     ToolMessage,
     Usage,
 )
-from stopgo.actors.models.model import Model
-from stopgo.actors.open_agent import open_agent
-from stopgo.actors.supervisor import OpenRemoteAgent
-from stopgo.actors.tools.server_status import ServerStartFailed, ServerStatus
+from stopgo.actors.models.providers.model import Model
+from stopgo.actors.servers.server_status import ServerStartFailed, ServerStatus
 from stopgo.actors.tools.tool import Authenticate, CallTool, Hints, ListTools, ServerMessage, Tool, ToolResult
-from stopgo.config.agent_config import AgentConfig
 from stopgo.config.load import load_config
-from stopgo.config.mcp import McpServerConfig
+from stopgo.config.sections.agent_config import AgentConfig
+from stopgo.config.sections.mcp import McpServerConfig
 from stopgo.runtime.context import Behaviour, Context
-from stopgo.runtime.journal.memory import MemoryJournal
+from stopgo.runtime.journal.memory.memory_journal import MemoryJournal
 from stopgo.runtime.journal.protocol import Event, Journal
 
 T = TypeVar("T")

@@ -10,15 +10,15 @@ from typing import Any, assert_never
 
 import yaml
 
-from stopgo.actors.agent import Agent
-from stopgo.actors.open_agent import open_agent
-from stopgo.actors.tools.server_status import ServerStatus
+from stopgo.actors.agent.agent import Agent
+from stopgo.actors.agent.open_agent import open_agent
+from stopgo.actors.servers.server_status import ServerStatus
 from stopgo.actors.tools.tool import Authenticate, CallTool, Hints, ListTools, ServerMessage, Tool, ToolResult
-from stopgo.config.agent_config import AgentConfig
 from stopgo.config.load import load_config
-from stopgo.config.mcp import McpServerConfig
+from stopgo.config.sections.agent_config import AgentConfig
+from stopgo.config.sections.mcp import McpServerConfig
 from stopgo.runtime.context import Behaviour, Context
-from stopgo.runtime.journal.sqlite import SqliteJournal, open_sqlite
+from stopgo.runtime.journal.sqlite.sqlite_journal import SqliteJournal, open_sqlite
 
 SCHEMA = {"type": "object", "properties": {"text": {"type": "string"}}}
 ECHO = Tool("echo", "Give the text back", SCHEMA, "echo", hints=Hints(read_only=True))

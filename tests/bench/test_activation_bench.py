@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from stopgo.actors.agent import Agent
+from stopgo.actors.agent.agent import Agent
 from stopgo.actors.conversation.result import Turn
-from stopgo.actors.log.logs import Logs
-from stopgo.actors.log.observer import Observer
+from stopgo.actors.log.writer.logs import Logs
+from stopgo.actors.log.writer.observer import Observer
 from stopgo.runtime.clock import system_clock
 from stopgo.runtime.event_bus import EventBus
 from stopgo.runtime.journal.lease import Lease

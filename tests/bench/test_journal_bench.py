@@ -18,9 +18,9 @@ import pytest
 import trio
 
 from stopgo.runtime.journal.protocol import Commit, Journal, NewCommand, NewEvent
-from stopgo.runtime.journal.sqlite import SqliteJournal, open_sqlite
+from stopgo.runtime.journal.sqlite.sqlite_journal import SqliteJournal, open_sqlite
+from stopgo.runtime.journal.sqlite.writer import GroupWriter
 from stopgo.runtime.journal.summary import Summary
-from stopgo.runtime.journal.writer import GroupWriter
 from tests.runtime.journal.kept import claimed
 
 pytestmark = pytest.mark.bench

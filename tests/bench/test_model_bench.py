@@ -17,8 +17,12 @@ import httpx2
 import pytest
 import trio
 
-from stopgo.actors.models.client import ModelClient, open_client
-from stopgo.actors.models.messages import (
+from stopgo.actors.models.codecs.anthropic_codec import AnthropicCodec
+from stopgo.actors.models.codecs.codec import Codec
+from stopgo.actors.models.codecs.google_codec import GoogleCodec, path
+from stopgo.actors.models.codecs.openai_codec import OpenAICodec
+from stopgo.actors.models.codecs.profiles import PROFILES
+from stopgo.actors.models.messages.messages import (
     AskModel,
     AssistantMessage,
     ChatMessage,
@@ -29,15 +33,11 @@ from stopgo.actors.models.messages import (
     ToolMessage,
     UserMessage,
 )
-from stopgo.actors.models.model import Model, model_actor
 from stopgo.actors.models.open_model import open_model
-from stopgo.actors.models.providers.anthropic_codec import AnthropicCodec
-from stopgo.actors.models.providers.codec import Codec
-from stopgo.actors.models.providers.google_codec import GoogleCodec, path
+from stopgo.actors.models.providers.client import ModelClient, open_client
 from stopgo.actors.models.providers.http_model import HttpModel
-from stopgo.actors.models.providers.openai_codec import OpenAICodec
-from stopgo.actors.models.providers.profiles import PROFILES
-from stopgo.config.models import ModelSpec, Provider
+from stopgo.actors.models.providers.model import Model, model_actor
+from stopgo.config.sections.models import ModelSpec, Provider
 from stopgo.runtime.event_bus import EventBus
 from stopgo.runtime.json_text import dump_wire
 from stopgo.runtime.supervision import open_supervisor

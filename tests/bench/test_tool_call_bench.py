@@ -17,16 +17,16 @@ import pytest
 import trio
 from mcp import Client, StdioServerParameters
 
-from stopgo.actors.log import events as e
-from stopgo.actors.log.event_json import encode
+from stopgo.actors.agent.open_agent import open_agent
+from stopgo.actors.log.words import events as e
+from stopgo.actors.log.words.event_json import encode
 from stopgo.actors.mcp.server import mcp_server
-from stopgo.actors.open_agent import open_agent
 from stopgo.actors.tools.tool import CallTool, ToolResult
-from stopgo.config.agent_config import AgentConfig
-from stopgo.config.mcp import McpServerConfig
+from stopgo.config.sections.agent_config import AgentConfig
+from stopgo.config.sections.mcp import McpServerConfig
 from stopgo.runtime.event_bus import EventBus
 from stopgo.runtime.journal.protocol import Commit, Journal, NewCommand, NewEvent, NewIntent, SettleIntent
-from stopgo.runtime.journal.sqlite import open_sqlite
+from stopgo.runtime.journal.sqlite.sqlite_journal import open_sqlite
 from stopgo.runtime.supervision import open_supervisor
 from tests.bench.inprocess import agent_config, no_collection
 from tests.bench.served import report

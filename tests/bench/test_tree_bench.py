@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from stopgo.actors.agent import Agent
-from stopgo.actors.log import events as e
-from stopgo.actors.models.messages import AskModel, ModelRequest, ToolMessage, UserMessage
+from stopgo.actors.agent.agent import Agent
+from stopgo.actors.log.words import events as e
+from stopgo.actors.models.messages.messages import AskModel, ModelRequest, ToolMessage, UserMessage
 from stopgo.actors.tools.registry import Resolve, Resolved, Server
 from stopgo.actors.tools.tool import CallTool
 from stopgo.runtime.journal.protocol import (

@@ -3,9 +3,9 @@ from pathlib import Path
 
 import pytest
 
-from stopgo.config.agent_config import AgentConfig
-from stopgo.config.errors import ConfigError, Problem
 from stopgo.config.load import load_config
+from stopgo.config.sections.agent_config import AgentConfig
+from stopgo.config.text.errors import ConfigError, Problem
 
 Load = Callable[..., AgentConfig]
 Problems = Callable[..., tuple[Problem, ...]]

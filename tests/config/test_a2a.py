@@ -6,11 +6,11 @@ import json
 
 import pytest
 
-from stopgo.config.a2a import RemoteAgentConfig, RemoteAgentEntry
-from stopgo.config.mcp import McpServerConfig
-from stopgo.config.nodes import LlmNode, RemoteAgentNode, children_of
-from stopgo.config.secrets import secrets_of
-from stopgo.config.tree import tree_from_stored
+from stopgo.config.checks.tree import tree_from_stored
+from stopgo.config.sections.a2a import RemoteAgentConfig, RemoteAgentEntry
+from stopgo.config.sections.mcp import McpServerConfig
+from stopgo.config.sections.nodes import LlmNode, RemoteAgentNode, children_of
+from stopgo.config.sections.secrets import secrets_of
 
 from .conftest import SECRET, Load, Problems, placed
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from stopgo.actors.approvals.requirement import Requirement, requirement_of
-from stopgo.config.nodes import CheckpointNode
+from stopgo.config.sections.nodes import CheckpointNode
 
 from .conftest import Load, Problems, placed
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from stopgo.config.auth import AuthConfig, LoginConfig, OidcConfig, ScopeConfig, TrustedProxyConfig
+from stopgo.config.sections.auth import AuthConfig, LoginConfig, OidcConfig, ScopeConfig, TrustedProxyConfig
 
 from .conftest import Load, Problems
 

@@ -2,9 +2,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stopgo.config.compose import AGENT_FILE, compose
-from stopgo.config.errors import ConfigError, Problem
-from stopgo.config.values import Invalid, Mark, Scalar, Sequence, Table, dotted, from_plain, plain
+from stopgo.config.text.compose import AGENT_FILE, compose
+from stopgo.config.text.errors import ConfigError, Problem
+from stopgo.config.text.values import Invalid, Mark, Scalar, Sequence, Table, dotted, from_plain, plain
 
 MAX_DEPTH, MAX_VALUES = AGENT_FILE.depth, AGENT_FILE.values
 

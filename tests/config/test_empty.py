@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from stopgo.config.agent_config import AgentConfig
-from stopgo.config.reader import Reader
-from stopgo.config.shape import Key, ListOf, MapOf, Section, Shape, Variants, keys_of, needs_a_key
-from stopgo.config.values import Mark, Scalar, Sequence, Table, Value
-from stopgo.config.variables import Variables
+from stopgo.config.described.shape import Key, ListOf, MapOf, Section, Shape, Variants, keys_of, needs_a_key
+from stopgo.config.reading.reader import Reader
+from stopgo.config.sections.agent_config import AgentConfig
+from stopgo.config.text.values import Mark, Scalar, Sequence, Table, Value
+from stopgo.config.text.variables import Variables
 from stopgo.config.web_config import WebConfig
 
 from .conftest import Problems

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import regex
 
-from stopgo.config.expressions import end_of_text
+from stopgo.config.text.expressions import end_of_text
 
 
 @pytest.mark.parametrize(

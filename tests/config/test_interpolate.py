@@ -2,7 +2,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from stopgo.config.interpolate import (
+from stopgo.config.text.interpolate import (
     MalformedReference,
     Reference,
     UnsetVariable,

@@ -3,13 +3,12 @@ from pathlib import Path
 
 import pytest
 
-from stopgo.config.agent_config import AgentConfig, LimitsConfig, ServerConfig, ToolsConfig
-from stopgo.config.approval import ApprovalConfig, ApprovalOverride, Condition, Rule
-from stopgo.config.errors import ConfigError
 from stopgo.config.load import MAX_BYTES, load_config
-from stopgo.config.mcp import McpServerConfig
-from stopgo.config.models import LlmConfig
-from stopgo.config.nodes import (
+from stopgo.config.sections.agent_config import AgentConfig, LimitsConfig, ServerConfig, ToolsConfig
+from stopgo.config.sections.approval import ApprovalConfig, ApprovalOverride, Condition, Rule
+from stopgo.config.sections.mcp import McpServerConfig
+from stopgo.config.sections.models import LlmConfig
+from stopgo.config.sections.nodes import (
     CheckpointNode,
     LlmNode,
     LoopNode,
@@ -18,6 +17,7 @@ from stopgo.config.nodes import (
     RouterNode,
     SequentialNode,
 )
+from stopgo.config.text.errors import ConfigError
 
 from .conftest import SECRET, Load, Problems
 

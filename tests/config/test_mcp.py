@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from stopgo.config.errors import ConfigError
-from stopgo.config.mcp import McpServerConfig, OAuthConfig, ToolFilter
+from stopgo.config.sections.mcp import McpServerConfig, OAuthConfig, ToolFilter
+from stopgo.config.text.errors import ConfigError
 
 from .conftest import SECRET, Load, Problems
 

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from stopgo.config.errors import ConfigError
 from stopgo.config.load import load_config
-from stopgo.config.mcp import McpServerConfig
-from stopgo.config.mcp_flag import flag_servers
+from stopgo.config.reading.mcp_flag import flag_servers
+from stopgo.config.sections.mcp import McpServerConfig
+from stopgo.config.text.errors import ConfigError
 
 
 def one(value: str) -> McpServerConfig:

@@ -5,9 +5,9 @@ import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from stopgo.config.errors import ConfigError, Problem
-from stopgo.config.mcp import McpServerConfig
-from stopgo.config.shape import keys_of
+from stopgo.config.described.shape import keys_of
+from stopgo.config.sections.mcp import McpServerConfig
+from stopgo.config.text.errors import ConfigError, Problem
 
 from .conftest import Load, Problems, placed
 

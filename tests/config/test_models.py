@@ -6,9 +6,8 @@ from typing import Any
 
 import pytest
 
-from stopgo.config.agent_config import AgentConfig
-from stopgo.config.errors import ConfigError
-from stopgo.config.models import (
+from stopgo.config.sections.agent_config import AgentConfig
+from stopgo.config.sections.models import (
     PROVIDERS,
     ModelSpec,
     Prices,
@@ -19,7 +18,8 @@ from stopgo.config.models import (
     reachable_models,
     resolve_model,
 )
-from stopgo.config.nodes import LlmNode, ParallelNode
+from stopgo.config.sections.nodes import LlmNode, ParallelNode
+from stopgo.config.text.errors import ConfigError
 
 from .conftest import Load, Problems, placed
 

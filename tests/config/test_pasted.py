@@ -1,5 +1,5 @@
 """Files of other MCP clients become agent files. The entries are those of the clients' documentation, which
-`config/pasted.py` lists."""
+`config/reading/pasted.py` lists."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from stopgo.config.agent_config import AgentConfig
-from stopgo.config.compose import compose
-from stopgo.config.errors import ConfigError
-from stopgo.config.jsonc import jsonc_to_yaml
 from stopgo.config.load import load_config
-from stopgo.config.pasted import Pasted, read_pasted
-from stopgo.config.pasted_file import agent_file
-from stopgo.config.values import plain
+from stopgo.config.reading.pasted import Pasted, read_pasted
+from stopgo.config.reading.pasted_file import agent_file
+from stopgo.config.sections.agent_config import AgentConfig
+from stopgo.config.text.compose import compose
+from stopgo.config.text.errors import ConfigError
+from stopgo.config.text.jsonc import jsonc_to_yaml
+from stopgo.config.text.values import plain
 
 KEY = "ghp_0123456789abcdef0123456789abcdef"
 

@@ -1,6 +1,6 @@
 import pytest
 
-from stopgo.config.placeholders import PLACEHOLDER
+from stopgo.config.sections.placeholders import PLACEHOLDER
 
 from .conftest import Load
 

@@ -9,8 +9,8 @@ import yaml
 from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
 
-from stopgo.config.errors import ConfigError, Problem
-from stopgo.config.schema import json_schema
+from stopgo.config.reading.schema import json_schema
+from stopgo.config.text.errors import ConfigError, Problem
 
 from .conftest import Load
 

@@ -4,9 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from stopgo.config.interpolate import parse
-from stopgo.config.mcp import McpServerConfig, OAuthConfig
-from stopgo.config.secrets import SHORTEST, says_secret, secrets_in, secrets_of, shown_address, weak_secrets
+from stopgo.config.sections.mcp import McpServerConfig, OAuthConfig
+from stopgo.config.sections.secrets import (
+    SHORTEST,
+    says_secret,
+    secrets_in,
+    secrets_of,
+    shown_address,
+    weak_secrets,
+)
+from stopgo.config.text.interpolate import parse
 from tests.config.conftest import Load
 
 RANDOM = "aB3dE6gH9jK2mN5p"

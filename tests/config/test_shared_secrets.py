@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stopgo.config.shared_secrets import SHORTEST, weakness
+from stopgo.config.checks.shared_secrets import SHORTEST, weakness
 
 from .conftest import Load
 

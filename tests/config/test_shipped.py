@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from stopgo.config.agent_config import AgentConfig
 from stopgo.config.load import load_config
-from stopgo.config.nodes import LlmNode, ParallelNode, RemoteAgentNode, SequentialNode
+from stopgo.config.sections.agent_config import AgentConfig
+from stopgo.config.sections.nodes import LlmNode, ParallelNode, RemoteAgentNode, SequentialNode
 
 ROOT = Path(__file__).parents[2]
 DEFAULT = ROOT / "config" / "agent.yaml"

@@ -7,9 +7,9 @@ import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from stopgo.config.approval import ApprovalOverride, Condition, Rule
-from stopgo.config.errors import ConfigError
-from stopgo.config.nodes import (
+from stopgo.config.checks.tree import tree_from_stored
+from stopgo.config.sections.approval import ApprovalOverride, Condition, Rule
+from stopgo.config.sections.nodes import (
     ROUTER_PROMPT,
     LlmNode,
     LoopNode,
@@ -20,7 +20,7 @@ from stopgo.config.nodes import (
     SequentialNode,
     children_of,
 )
-from stopgo.config.tree import tree_from_stored
+from stopgo.config.text.errors import ConfigError
 
 from .conftest import Load
 

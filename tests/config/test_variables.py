@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from stopgo.actors.models.providers.endpoints import endpoint
-from stopgo.config.errors import ConfigError
 from stopgo.config.load import load_config
-from stopgo.config.models import resolve_model
-from stopgo.config.secrets import secrets_of
+from stopgo.config.sections.models import resolve_model
+from stopgo.config.sections.secrets import secrets_of
+from stopgo.config.text.errors import ConfigError
 
 SECRET = "correct-horse-battery"
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from stopgo.config.agent_config import ServerConfig
-from stopgo.config.errors import ConfigError
 from stopgo.config.load import load_config
+from stopgo.config.sections.agent_config import ServerConfig
+from stopgo.config.text.errors import ConfigError
 from stopgo.config.web_config import WebConfig, load_web_config
 
 from .conftest import placed

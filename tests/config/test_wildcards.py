@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stopgo.config.wildcards import is_named
+from stopgo.config.text.wildcards import is_named
 
 
 @pytest.mark.parametrize(

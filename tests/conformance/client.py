@@ -21,7 +21,7 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from stopgo.actors.mcp.caller import ToolCaller
 from stopgo.actors.mcp.connection import ServerConnection
-from stopgo.actors.tools.server_status import ServerStartFailed
+from stopgo.actors.servers.server_status import ServerStartFailed
 from stopgo.actors.tools.tool import (
     CallTool,
     Elicitation,
@@ -32,7 +32,7 @@ from stopgo.actors.tools.tool import (
     ToolResult,
     ToolUnavailable,
 )
-from stopgo.config.mcp import McpServerConfig
+from stopgo.config.sections.mcp import McpServerConfig
 from tests.conformance.authorization import authorization
 
 ONLY_OLDER = {"json-schema-ref-no-deref"}

@@ -24,7 +24,7 @@ from stopgo.actors.a2a.wire.task import (
     Task,
     Text,
 )
-from stopgo.actors.log.event_json import decode
+from stopgo.actors.log.words.event_json import decode
 from stopgo.gateway.a2a.message_delivery import Caller
 from stopgo.gateway.a2a.task_log import TaskLog
 from stopgo.gateway.a2a.task_server import TaskServer

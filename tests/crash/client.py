@@ -12,12 +12,12 @@ import attrs
 import trio
 
 from stopgo.actors.access.principal import Principal
-from stopgo.actors.agent import Agent
+from stopgo.actors.agent.agent import Agent
 from stopgo.actors.approvals.kinds import Approval
 from stopgo.actors.common.errors import AgentError
 from stopgo.actors.conversation.result import Turn
 from stopgo.actors.gate.halt import HaltState
-from stopgo.actors.log.topics import Idle
+from stopgo.actors.log.writer.topics import Idle
 from stopgo.runtime.event_bus import Crashed
 from stopgo.runtime.journal.protocol import Event, Journal
 from stopgo.runtime.journal.question import Question
@@ -122,16 +122,19 @@ class Client:
         self.world.authorized |= token is not None
 
         async def command(agent: Agent) -> Turn:
-            turn = await agent.start_conversation(text, key=key, token=token, wait=wait)
+            start = agent.start_conversation if wait else agent.post_conversation
+            turn = await start(text, key=key, token=token)
             self.conversation = turn.conversation.id
             return turn
 
         await self._do(key, command)
 
     async def send(self, text: str, key: str, *, token: str | None = None, wait: bool = True) -> None:
-        await self._do(
-            key, lambda agent: agent.send(self.conversation, text, key=key, token=token, wait=wait)
-        )
+        async def command(agent: Agent) -> Turn:
+            send = agent.send if wait else agent.post
+            return await send(self.conversation, text, key=key, token=token)
+
+        await self._do(key, command)
 
     async def decide(
         self,
@@ -163,10 +166,12 @@ class Client:
         by: Principal | None = None,
         wait: bool = True,
     ) -> None:
-        await self._do(
-            key,
-            lambda agent: agent.acting_as(by).decide(approval, decision, key=key, token=token, wait=wait),
-        )
+        async def command(agent: Agent) -> Turn:
+            agent = agent.acting_as(by)
+            decide = agent.decide if wait else agent.post_decision
+            return await decide(approval, decision, key=key, token=token)
+
+        await self._do(key, command)
 
     async def tell(self, label: str, decision: Mapping[str, Any], key: str, *, wait: bool = True) -> None:
         """Answer what another agent asked last about that, if it has asked."""

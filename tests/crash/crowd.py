@@ -6,7 +6,7 @@ import gc
 
 import psutil
 
-from stopgo.actors.agent import Agent
+from stopgo.actors.agent.agent import Agent
 
 
 def resident() -> int:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import trio
 
 from stopgo.actors.access.principal import Grant, Principal
-from stopgo.actors.log import events as e
-from stopgo.config.approval import ApprovalConfig, Rule
+from stopgo.actors.log.words import events as e
+from stopgo.config.sections.approval import ApprovalConfig, Rule
 
 from .client import Client
 from .scenario_parts import NO, ONE, YES, approve, group, llm, nothing_ran, ran_once

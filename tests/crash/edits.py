@@ -1,7 +1,8 @@
 """Edits of the source that do not depend on its layout: a place, a pattern of the syntax tree, a replacement.
 
-A place is ``module:symbol``, for instance ``actors.log.relay:Relay.load``. The symbol is a class, a function
-or a variable, with the names of those around it; empty, it is the whole module. The pattern must match once:
+A place is ``module:symbol``, for instance ``actors.log.writer.relay:Relay.load``. The symbol is a
+class, a function or a variable, with the names of those around it; empty, it is the whole module. The pattern
+must match once:
 
 * If pattern and replacement are expressions, the pattern is compared with each expression. `True` in place of
   an operand removes it from ``and``.

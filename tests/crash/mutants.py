@@ -255,7 +255,7 @@ DELEGATED = (
     ),
     (
         "an answer that was brought is not in the state",
-        Edit("actors.log.state:_start_attempt", "record.brought.update(event.brings)", ""),
+        Edit("actors.log.fold.state:_start_attempt", "record.brought.update(event.brings)", ""),
         REMOTE,
     ),
     (
@@ -390,7 +390,7 @@ DELEGATED = (
     (
         "a question that is rejected ends nothing",
         Edit(
-            "actors.log.state:_settle_approval",
+            "actors.log.fold.state:_settle_approval",
             "record.rejected = record.rejected or (isinstance(asked, ProxyQuestion) and decision.rejects)",
             "pass",
         ),
@@ -451,7 +451,7 @@ DELEGATED = (
     ),
     (
         "a rejection in the called agent ends nothing",
-        Edit("actors.log.state:_apply_tool", "record.rejected = record.rejected or rejected", ""),
+        Edit("actors.log.fold.state:_apply_tool", "record.rejected = record.rejected or rejected", ""),
         REMOTE,
     ),
     (
@@ -499,7 +499,7 @@ DELEGATED = (
     (
         "a token goes out with a decision that is refused",
         Edit(
-            "actors.agent:Agent.decide",
+            "actors.agent.agent:Agent.decide",
             "await guard.check_approval('decide', await self.approval(id))",
             "pass",
         ),
@@ -508,7 +508,7 @@ DELEGATED = (
     (
         "a message lends its token to the run of another principal",
         Edit(
-            "actors.conversation.commands:Commands._answer_waiting",
+            "actors.conversation.commands:Commands._reply_to_waiting",
             "(each for each in waiting if each.by == self._log.run.started.by)",
             "waiting",
         ),
@@ -573,7 +573,7 @@ DELEGATED = (
     (
         "a question decided elsewhere stays open here",
         Edit(
-            "actors.conversation.remote_questions:RemoteQuestions.look",
+            "actors.workers.remote_questions:RemoteQuestions.look",
             "None if why is None else Withdraw(approval.id, why)",
             "None",
         ),
@@ -616,7 +616,7 @@ DELEGATED = (
 HALTED = (
     (
         "a halt is forgotten by a restart",
-        Edit("actors.supervisor:_start", "await notes.follow(halt.NOTE, halts.apply)", ""),
+        Edit("actors.agent.supervisor:_start", "await notes.follow(halt.NOTE, halts.apply)", ""),
         HALTS,
     ),
     (
@@ -688,12 +688,12 @@ HALTED = (
     ),
     (
         "an approval is accepted while the agent is halted",
-        Edit("actors.agent:Agent.decide", "await refuse_if_halted(question, decided, services)", ""),
+        Edit("actors.agent.agent:Agent.decide", "await refuse_if_halted(question, decided, services)", ""),
         HALTED_QUESTIONS,
     ),
     (
         "a decision does not say how many halts were before it",
-        Edit("actors.agent:Agent.decide", "adds |= {'halts': halts} if halts else {}", "pass"),
+        Edit("actors.agent.agent:Agent.decide", "adds |= {'halts': halts} if halts else {}", "pass"),
         HALTS,
     ),
     (
@@ -830,7 +830,7 @@ ONE_EDIT = (
     ),
     (
         "a repetition of a rejected call is lost in a restart",
-        Edit("actors.log.state:_apply_step", "run.calls[event.key].repeats = repeats", "pass"),
+        Edit("actors.log.fold.state:_apply_step", "run.calls[event.key].repeats = repeats", "pass"),
         REPEATED,
     ),
     (
@@ -844,17 +844,17 @@ ONE_EDIT = (
     ),
     (
         "a tool that the provider refuses fails each turn",
-        Edit("actors.models.model:_try_repeatedly", "named and rounds < MAX_ROUNDS", "False"),
+        Edit("actors.models.providers.model:_try_repeatedly", "named and rounds < MAX_ROUNDS", "False"),
         f"{REFUSED_TOOLS}::test_turn_goes_on_without_the_named_tool_and_says_so",
     ),
     (
         "a refused tool costs a request in each turn",
-        Edit("actors.models.model:_try_repeatedly", "refused.remember(left_out)", ""),
+        Edit("actors.models.providers.model:_try_repeatedly", "refused.remember(left_out)", ""),
         f"{REFUSED_TOOLS}::test_turn_goes_on_without_the_named_tool_and_says_so",
     ),
     (
         "a page of conversations has all messages at once",
-        Edit("actors.conversation.lists:conversation_page", "left <= 0", "False"),
+        Edit("actors.agent.lists:conversation_page", "left <= 0", "False"),
         "tests/actors/conversation/test_page_bounds.py",
     ),
     (
@@ -869,13 +869,13 @@ ONE_EDIT = (
     ),
     (
         "a pattern ends before a line break",
-        Edit("config.expressions:end_of_text", "'\\\\Z'", "part[0]"),
+        Edit("config.text.expressions:end_of_text", "'\\\\Z'", "part[0]"),
         "tests/config/test_expressions.py",
     ),
     (
         "arguments whose check takes too long are accepted",
         Edit(
-            "actors.tools.arguments:CheckedArguments.fit",
+            "actors.arguments.arguments:CheckedArguments.fit",
             "isinstance(error, Unfinished) or await _is_applicable(ready.checker)",
             "await _is_applicable(ready.checker) and (not isinstance(error, Unfinished))",
         ),
@@ -883,7 +883,9 @@ ONE_EDIT = (
     ),
     (
         "arguments that the schema cannot be applied to are accepted",
-        Edit("actors.tools.arguments:CheckedArguments.fit", "await _is_applicable(ready.checker)", "False"),
+        Edit(
+            "actors.arguments.arguments:CheckedArguments.fit", "await _is_applicable(ready.checker)", "False"
+        ),
         f"{ARGUMENTS}::test_arguments_that_cannot_be_checked_are_refused",
     ),
     (
@@ -893,7 +895,7 @@ ONE_EDIT = (
     ),
     (
         "arguments are checked against the schema as the server sent it",
-        Edit("actors.tools.json_schema:Checker.__init__", "valid.schema", "schema"),
+        Edit("actors.arguments.json_schema:Checker.__init__", "valid.schema", "schema"),
         "tests/actors/tools/test_json_schema.py::test_a_broken_part_is_not_checked_and_the_rest_is",
     ),
     (
@@ -923,7 +925,7 @@ ONE_EDIT = (
     (
         "strict defaults let calls run",
         Edit(
-            "config.approval:ApprovalConfig.action",
+            "config.sections.approval:ApprovalConfig.action",
             "'ask' if self.defaults == 'strict' else 'run'",
             '"run"',
         ),
@@ -932,7 +934,7 @@ ONE_EDIT = (
     (
         "a key without a value means its default",
         Edit(
-            "config.reader:Reader._means_default",
+            "config.reading.reader:Reader._means_default",
             "key.may_be_blank or (self._may_be_empty and key.is_collection)",
             "key.is_collection",
         ),
@@ -940,7 +942,9 @@ ONE_EDIT = (
     ),
     (
         "an empty list or mapping is accepted",
-        Edit("config.shape:Key.needs_content", "return self.about.empty == 'refused'", "return False"),
+        Edit(
+            "config.described.shape:Key.needs_content", "return self.about.empty == 'refused'", "return False"
+        ),
         "tests/config/test_empty.py",
     ),
     (
@@ -992,7 +996,7 @@ ONE_EDIT = (
     ),
     (
         "a model hears of a failure that is not on disk",
-        Edit("actors.log.step:_save", "await log.flush()", ""),
+        Edit("actors.log.writer.step:_save", "await log.flush()", ""),
         "tests/actors/log/test_write_behind.py::test_failure_is_on_disk_before_a_model_hears_of_it",
     ),
     (
@@ -1013,7 +1017,7 @@ ONE_EDIT = (
         "names: a tool may have the name of another server's tool",
         Edit(
             "actors.tools.catalogue:_named",
-            "looks_prefixed(tool.own_name) or plain_name(tool.own_name) in others",
+            "seems_prefixed(tool.own_name) or plain_name(tool.own_name) in others",
             "False",
         ),
         TOOL_NAMES,
@@ -1074,7 +1078,7 @@ ONE_EDIT = (
     ),
     (
         "an expiry is not told first",
-        Edit("actors.log.head:_rejects", "Expired(on_expiry=on_expiry).rejects", "False"),
+        Edit("actors.log.fold.head:_rejects", "Expired(on_expiry=on_expiry).rejects", "False"),
         REJECTION,
     ),
     (
@@ -1120,7 +1124,7 @@ ONE_EDIT = (
     (
         "a decision for a branch without slot is not answered",
         Edit(
-            "actors.log.log:ConversationLog._notify",
+            "actors.log.writer.log:ConversationLog._notify",
             "self.branches.check_blocked()",
             "",
         ),
@@ -1148,8 +1152,8 @@ ONE_EDIT = (
         "while a save waits: an expired approval is voided with its run",
         Edit(
             "actors.conversation.run:close",
-            "(log.state.head.pending, tuple(run.unsettled)) == (pending, unsettled)",
-            "tuple(run.unsettled) == unsettled",
+            "(log.state.head.pending, tuple(run.unreplied)) == (pending, unreplied)",
+            "tuple(run.unreplied) == unreplied",
         ),
         SLOW_SAVES,
     ),
@@ -1157,24 +1161,24 @@ ONE_EDIT = (
         "while a save waits: an answered sender gets the end of the run",
         Edit(
             "actors.conversation.run:close",
-            "(log.state.head.pending, tuple(run.unsettled)) == (pending, unsettled)",
+            "(log.state.head.pending, tuple(run.unreplied)) == (pending, unreplied)",
             "log.state.head.pending == pending",
         ),
         SLOW_SAVES,
     ),
     (
         "while a save waits: an expired approval is replaced",
-        Words("actors.log.void:replace", "        when=partial(_pending, log, [old]),\n", ""),
+        Words("actors.log.writer.void:replace", "        when=partial(_pending, log, [old]),\n", ""),
         LOG_TESTS,
     ),
     (
         "while a save waits: an expired approval is voided",
-        Edit("actors.log.void:_is_unchanged", "_pending(log, approvals)", "True"),
+        Edit("actors.log.writer.void:_is_unchanged", "_pending(log, approvals)", "True"),
         LOG_TESTS,
     ),
     (
         "while a save waits: a resumed run stays recorded as waiting",
-        Edit("actors.log.void:_is_unchanged", "(now and now.state) == (run and run.state)", "True"),
+        Edit("actors.log.writer.void:_is_unchanged", "(now and now.state) == (run and run.state)", "True"),
         LOG_TESTS,
     ),
 )
@@ -1233,7 +1237,7 @@ AUTHENTICATED: tuple[tuple[str, Edit, str], ...] = (
     ),
     (
         "old keys count if the file is unreadable",
-        Edit("gateway.auth.api_keys:ApiKeys.look", "state, stored = (str(error), ())", "return"),
+        Edit("gateway.auth.api_keys:ApiKeys.poll", "state, stored = (str(error), ())", "return"),
         f"{API_KEYS}::test_a_file_that_cannot_be_used_refuses_all_keys",
     ),
     (
@@ -1267,7 +1271,7 @@ AUTHENTICATED: tuple[tuple[str, Edit, str], ...] = (
     (
         "a cursor that anybody can write tells positions",
         Edit(
-            "actors.agent_reads:AgentReads._unsealed",
+            "actors.agent.agent_reads:AgentReads._unsealed",
             "self.principal is not None and (not may(self.principal, 'read'))",
             "False",
         ),
@@ -1276,7 +1280,7 @@ AUTHENTICATED: tuple[tuple[str, Edit, str], ...] = (
     (
         "the id of a key is the same for all principals",
         Edit(
-            "actors.agent_reads:AgentReads.id_of",
+            "actors.agent.agent_reads:AgentReads.id_of",
             "self._cast.services.secret.id_of(self._by or '', *names)",
             "self._cast.services.secret.id_of(*names)",
         ),
@@ -1285,7 +1289,7 @@ AUTHENTICATED: tuple[tuple[str, Edit, str], ...] = (
     (
         "a principal lists what it had in an earlier role",
         Edit(
-            "actors.conversation.guard:Guard.among",
+            "actors.agent.guard:Guard.among",
             "self.principal.id if reads_own(self.principal) else ''",
             "self.principal.id",
         ),
@@ -1299,7 +1303,7 @@ MEMBERS = (
         "members: a stream is claimed from a living owner",
         Edit(
             "runtime.journal.ownership:Owners.claim",
-            "self._take(stream, member, claim) if owner in (None, member) else Held(str(owner))",
+            "self._take(stream, member, claim) if owner in (None, member) else Owned(str(owner))",
             "self._take(stream, member, claim)",
         ),
         (OTHER_MEMBERS,),
@@ -1311,12 +1315,12 @@ MEMBERS = (
     ),
     (
         "members: a process saves after its lease has run out",
-        Edit("actors.log.tenure:Tenure.write.attempt", "self._lease.check()", "self._term"),
+        Edit("actors.log.writer.tenure:Tenure.write.attempt", "self._lease.check()", "self._term"),
         (OTHER_MEMBERS,),
     ),
     (
         "members: a late renewal hides that the lease had run out",
-        Edit("runtime.journal.lease:Lease.renew", "not self.holds", "False"),
+        Edit("runtime.journal.lease:Lease.renew", "not self.owns", "False"),
         (OTHER_MEMBERS,),
     ),
     (
@@ -1332,7 +1336,7 @@ MEMBERS = (
     (
         "members: a request does not claim its stream",
         Edit(
-            "runtime.journal.memory:MemoryJournal._follow",
+            "runtime.journal.memory.memory_journal:MemoryJournal._follow",
             "self._owners.follow(kept.name, self.member, self._wall(), self._claim(kept), at_rest=at_rest)",
             """
             False and self._owners.follow(
@@ -1368,23 +1372,23 @@ MEMBERS = (
     ),
     (
         "copies: an unfinished copy is the journal of the directory",
-        Edit("runtime.journal.whole_file:new_rows", "UNFINISHED", "FILE"),
+        Edit("runtime.journal.sqlite.whole_file:new_rows", "UNFINISHED", "FILE"),
         ("tests/runtime/journal/test_transfer.py",),
     ),
     (
         "copies: an unfinished copy stays",
-        Edit("runtime.journal.sqlite:_open", "remove_unfinished(directory)", ""),
+        Edit("runtime.journal.sqlite.sqlite_journal:_open", "remove_unfinished(directory)", ""),
         ("tests/gateway/test_copy_interrupted.py",),
     ),
     (
         "copies: keys that were revoked since an earlier copy come back",
-        Edit("gateway.cli.key_copy:copy_with_keys", "(NOTE,)", "()"),
+        Edit("gateway.cli.commands.key_copy:copy_with_keys", "(NOTE,)", "()"),
         ("tests/gateway/test_journal_command.py",),
     ),
     (
         "members: a stream with open commands is released",
         Edit(
-            "runtime.journal.memory:MemoryJournal.release",
+            "runtime.journal.memory.memory_journal:MemoryJournal.release",
             "any((each.key not in leave for each in kept.waiting()))",
             "False",
         ),
@@ -1393,9 +1397,9 @@ MEMBERS = (
     (
         "members: a sender without its token here is answered at once",
         Edit(
-            "actors.conversation.run:_settled_without",
-            "(key for key in unsettled if log.sent_elsewhere.get(key) not in living)",
-            "(key for key in unsettled)",
+            "actors.conversation.run:_to_reply_to",
+            "(key for key in unreplied if log.sent_elsewhere.get(key) not in living)",
+            "(key for key in unreplied)",
         ),
         (OTHER_MEMBERS,),
     ),
@@ -1425,7 +1429,7 @@ MEMBERS = (
     ),
     (
         "members: a delta that arrives before its events is lost",
-        Edit("actors.conversation.follow:follow", "early is not None and early.after == cursor", "False"),
+        Edit("actors.agent.follow:follow", "early is not None and early.after == cursor", "False"),
         ("tests/actors/test_deltas_of_others.py",),
     ),
     (
@@ -1464,7 +1468,7 @@ MEMBERS = (
     (
         "members: watchers of all do not hear that hints were lost",
         Edit(
-            "actors.conversation.other_members:OtherMembers._listen",
+            "actors.workers.other_members:OtherMembers._listen",
             "hints.take_missed() or hint == HINTS_LOST",
             "False",
         ),
@@ -1473,7 +1477,7 @@ MEMBERS = (
     (
         "members: without hints, nothing is noticed",
         Edit(
-            "actors.conversation.other_members:OtherMembers._poll",
+            "actors.workers.other_members:OtherMembers._poll",
             "{id for topic in services.logs.bus.topics if (id := _conversation(topic))}",
             "() and {id for topic in services.logs.bus.topics if (id := _conversation(topic))}",
         ),
@@ -1514,40 +1518,42 @@ MEMBERS = (
     ),
     (
         "members: lost hints are no gap for watchers of all",
-        Edit("actors.conversation.other_members:OtherMembers._listen", "hint == HINTS_LOST", "False"),
+        Edit("actors.workers.other_members:OtherMembers._listen", "hint == HINTS_LOST", "False"),
         (LOST_MEMBERS,),
     ),
     (
         "members: too many hints at a time are no gap for watchers of all",
-        Edit("actors.conversation.other_members:OtherMembers._listen", "hints.take_missed()", "False"),
+        Edit("actors.workers.other_members:OtherMembers._listen", "hints.take_missed()", "False"),
         (LOST_MEMBERS,),
     ),
     (
         "members: a hint that could not be followed is no gap for watchers of all",
-        Edit("actors.log.relay:Relay.look", "after is not None and id not in self._last", "False"),
+        Edit("actors.log.writer.relay:Relay.poll", "after is not None and id not in self._last", "False"),
         (LOST_MEMBERS,),
     ),
     (
         "members: a member that loads too late forgets the events of the other that it has published",
-        Edit("actors.log.relay:Relay.load", "last.seq <= log.committed_seq", "True"),
+        Edit("actors.log.writer.relay:Relay.load", "last.seq <= log.committed_seq", "True"),
         ("tests/actors/test_watched_members.py",),
     ),
     (
         "members: a late hint about a conversation that moved is no gap",
-        Edit("actors.log.relay:Relay.look", "after is not None and after < self._unsure.get(id, 0)", "False"),
+        Edit(
+            "actors.log.writer.relay:Relay.poll",
+            "after is not None and after < self._unsure.get(id, 0)",
+            "False",
+        ),
         ("tests/actors/test_watched_members.py",),
     ),
     (
         "members: hints of a member that died are not missed",
-        Edit(
-            "actors.conversation.other_members:OtherMembers._notice_deaths", "self._living - living", "False"
-        ),
+        Edit("actors.workers.other_members:OtherMembers._notice_deaths", "self._living - living", "False"),
         ("tests/actors/test_watched_members.py",),
     ),
     (
         "members: a gap is filtered away",
         Edit(
-            "actors.agent_reads:AgentReads._watching.wants",
+            "actors.agent.agent_reads:AgentReads._watching.wants",
             """
             if isinstance(published, HaltState | Missed):
                 return True
@@ -1564,7 +1570,7 @@ MEMBERS = (
     (
         "members: a watcher takes a gap for nothing",
         Edit(
-            "actors.conversation.watch:Watch.__anext__",
+            "actors.agent.watch:Watch.__anext__",
             """
             if self._live.take_missed() or isinstance(published, Missed):
                 self._live.skip()
@@ -1617,7 +1623,7 @@ MEMBERS = (
     (
         "members: another member is to blame for a slow store",
         Edit(
-            "actors.conversation.silent_members:SilentMembers.look",
+            "actors.workers.silent_members:SilentMembers.poll",
             "int(ends.get(self._own) != before.get(self._own))",
             "1",
         ),
@@ -1626,7 +1632,7 @@ MEMBERS = (
     (
         "members: a request to a member that works is refused when another is silent",
         Edit(
-            "actors.conversation.other_members:OtherMembers._tell_senders",
+            "actors.workers.other_members:OtherMembers._tell_senders",
             "owners.get(topic.conversation) in silent",
             "owners",
         ),
@@ -1635,7 +1641,7 @@ MEMBERS = (
     (
         "members: a request waits for a silent member",
         Edit(
-            "actors.conversation.other_members:OtherMembers._tell_senders",
+            "actors.workers.other_members:OtherMembers._tell_senders",
             "owners.get(topic.conversation) in silent",
             "False",
         ),
@@ -1644,7 +1650,7 @@ MEMBERS = (
     (
         "members: a request waits at a member that is cut off",
         Edit(
-            "actors.conversation.other_members:OtherMembers._look_at_members",
+            "actors.workers.other_members:OtherMembers._poll_members",
             "trio.current_time() - reached >= UNREACHED",
             "False",
         ),
@@ -1657,7 +1663,7 @@ MEMBERS = (
     ),
     (
         "postgres: the outcome of a cancelled operation is lost",
-        Edit("runtime.journal.postgres.pool:Pool._outcome", "LOOK_EVERY if work.is_late else GRACE", "0"),
+        Edit("runtime.journal.postgres.pool:Pool._outcome", "POLL_EVERY if work.is_late else GRACE", "0"),
         (f"{PG_TESTS}::test_operation_that_has_begun_ends_soon_after_its_cancellation",),
     ),
     (
@@ -1705,7 +1711,7 @@ MEMBERS = (
     (
         "members: a stream with open commands is released, in SQLite",
         Edit(
-            "runtime.journal.sqlite:SqliteJournal.release.release",
+            "runtime.journal.sqlite.sqlite_journal:SqliteJournal.release.release",
             "any((key not in leave for key in sql_inbox.open_keys(db, head.id)))",
             "False",
         ),
@@ -1751,13 +1757,15 @@ MEMBERS = (
     ),
     (
         "members: a request takes a stream with open commands",
-        Edit("runtime.journal.memory:MemoryJournal._follow", "len(kept.waiting()) == 1", "True"),
+        Edit(
+            "runtime.journal.memory.memory_journal:MemoryJournal._follow", "len(kept.waiting()) == 1", "True"
+        ),
         (FOLLOWING,),
     ),
     (
         "members: a request takes a stream with open commands, in SQLite",
         Edit(
-            "runtime.journal.sqlite:SqliteJournal._put",
+            "runtime.journal.sqlite.sqlite_journal:SqliteJournal._put",
             "len(sql_inbox.waiting_kinds(db, head.id)) == 1",
             "True",
         ),
@@ -1793,18 +1801,18 @@ MEMBERS = (
     ),
     (
         "sqlite: commits wait until all space is returned",
-        Edit("runtime.journal.database:FreePages.step", "time.perf_counter() < until", "True"),
+        Edit("runtime.journal.sqlite.database:FreePages.step", "time.perf_counter() < until", "True"),
         (f"{FREE_PAGES}::test_step_is_short",),
     ),
     (
         "sqlite: the journal breaks if space cannot be returned",
-        Edit("runtime.journal.database:FreePages.step", "sqlite3.Error", "sqlite3.DataError"),
+        Edit("runtime.journal.sqlite.database:FreePages.step", "sqlite3.Error", "sqlite3.DataError"),
         (f"{FREE_PAGES}::test_step_that_fails_breaks_nothing",),
     ),
     (
         "sqlite: a journal is compacted while an agent uses it",
         Words(
-            "runtime.journal.sqlite:compact",
+            "runtime.journal.sqlite.sqlite_journal:compact",
             "    with locked(directory):\n        before =",
             "    if directory:\n        before =",
         ),
@@ -1862,9 +1870,9 @@ MUTANTS = (
                 """,
                 "log.save_soon(intent)",
             ),
-            Edit("actors.log.void:save_and_void", "not others", "False"),
+            Edit("actors.log.writer.void:save_and_void", "not others", "False"),
             Edit(
-                "actors.log.void:save_and_void",
+                "actors.log.writer.void:save_and_void",
                 """
                 if await log.save(*events, *others, settle=settle, questions=close, when=unchanged):
                     return True
@@ -1884,9 +1892,11 @@ MUTANTS = (
     Mutant(
         "an attempt can be begun twice",
         (
-            Edit("runtime.journal.memory_stream:MemoryStream.intend", "place in self.intents", "False"),
+            Edit(
+                "runtime.journal.memory.memory_stream:MemoryStream.intend", "place in self.intents", "False"
+            ),
             Words(
-                "runtime.journal.sql_stream:begin_intents",
+                "runtime.journal.sqlite.sql_stream:begin_intents",
                 "INSERT OR IGNORE INTO intent",
                 "INSERT OR REPLACE INTO intent",
             ),
@@ -1895,29 +1905,37 @@ MUTANTS = (
     ),
     Mutant(
         "the fence: an owner that was replaced may write",
-        (Edit("runtime.journal.local_member:LocalMember._check", "not self._owners.holds(fence)", "False"),),
+        (Edit("runtime.journal.local_member:LocalMember._check", "not self._owners.owns(fence)", "False"),),
         (SAVES,),
     ),
     Mutant(
         "expected_seq: a writer may have missed events",
         (
-            Edit("runtime.journal.memory:MemoryJournal.save", "len(draft.events) != expected_seq", "False"),
-            Edit("runtime.journal.sqlite:SqliteJournal.save.write", "head.last_seq != expected_seq", "False"),
+            Edit(
+                "runtime.journal.memory.memory_journal:MemoryJournal.save",
+                "len(draft.events) != expected_seq",
+                "False",
+            ),
+            Edit(
+                "runtime.journal.sqlite.sqlite_journal:SqliteJournal.save.write",
+                "head.last_seq != expected_seq",
+                "False",
+            ),
         ),
         (SAVES,),
     ),
     Mutant(
         "rolled back heads stay cached",
-        (Edit("runtime.journal.sql_stream:Streams.forget", "self._heads.clear()", "pass"),),
+        (Edit("runtime.journal.sqlite.sql_stream:Streams.forget", "self._heads.clear()", "pass"),),
         ("tests/runtime/journal/test_sqlite.py::test_cache_forgets_rolled_back_values",),
     ),
     Mutant(
         "the replay key: a recorded step is done again",
-        (Edit("actors.log.step:_recorded", "log.run.steps.get(key)", "None"),),
+        (Edit("actors.log.writer.step:_recorded", "log.run.steps.get(key)", "None"),),
     ),
     Mutant(
         "a question that was put is put again",
-        (Edit("actors.log.log:ConversationLog.decision", "self.run.asked.get(question)", "None"),),
+        (Edit("actors.log.writer.log:ConversationLog.decision", "self.run.asked.get(question)", "None"),),
     ),
     Mutant(
         "the first decision wins",
@@ -1927,7 +1945,7 @@ MUTANTS = (
         "the output gate: events are published before the commit",
         (
             Edit(
-                "actors.log.log:ConversationLog.save",
+                "actors.log.writer.log:ConversationLog.save",
                 "saved = await self.tenure.write(partial(self.journal.save, commit))",
                 """
                 for n, event in enumerate(new, self.state.last_seq + 1):
@@ -1936,14 +1954,14 @@ MUTANTS = (
                 saved = await self.tenure.write(partial(self.journal.save, commit))
                 """,
             ),
-            Edit("actors.log.log:ConversationLog._apply", "self._publish(stored)", ""),
+            Edit("actors.log.writer.log:ConversationLog._apply", "self._publish(stored)", ""),
         ),
     ),
     Mutant(
         "the output gate: commands are answered before the answer is on disk",
         (
             Edit(
-                "actors.log.log:ConversationLog.save",
+                "actors.log.writer.log:ConversationLog.save",
                 "saved = await self.tenure.write(partial(self.journal.save, commit))",
                 """
                 for key, reply in (replies or {}).items():
@@ -2022,7 +2040,7 @@ MUTANTS = (
                 "'approved'",
             ),
             Edit(
-                "actors.log.record:ENDED",
+                "actors.log.fold.record:ENDED",
                 "{'finished', 'denied', 'rejected', 'expired'}",
                 "{'finished', 'denied', 'expired'}",
             ),
@@ -2057,7 +2075,7 @@ MUTANTS = (
         "idempotency keys are not remembered",
         (
             Edit(
-                "runtime.journal.memory:MemoryJournal.deliver",
+                "runtime.journal.memory.memory_journal:MemoryJournal.deliver",
                 """
                 (
                     known := kept.known(
@@ -2068,7 +2086,9 @@ MUTANTS = (
                 "False and (lambda first: _same(first.body, new.body))",
             ),
             Words(
-                "runtime.journal.sql_inbox:put", "INSERT OR IGNORE INTO inbox", "INSERT OR REPLACE INTO inbox"
+                "runtime.journal.sqlite.sql_inbox:put",
+                "INSERT OR IGNORE INTO inbox",
+                "INSERT OR REPLACE INTO inbox",
             ),
         ),
         (MATRIX, INBOX),
@@ -2089,7 +2109,7 @@ MUTANTS = (
     ),
     Mutant(
         "a command that was carried out is carried out again before that is on disk",
-        (Edit("actors.conversation.commands:Commands.look", "received.key in acked", "False"),),
+        (Edit("actors.conversation.commands:Commands.poll", "received.key in acked", "False"),),
         ("tests/actors/log/test_write_behind.py",),
     ),
     Mutant(
@@ -2099,19 +2119,19 @@ MUTANTS = (
     ),
     Mutant(
         "a conversation that has ended is flushed",
-        (Edit("actors.log.log:ConversationLog._ask_for_flush", "not self._closed", "True"),),
+        (Edit("actors.log.writer.log:ConversationLog._ask_for_flush", "not self._closed", "True"),),
         ("tests/actors/log/test_write_behind.py",),
     ),
     Mutant(
         "the cause of a branch's error is lost",
-        (Edit("actors.log.branches:Branches.gather", "error.__cause__", "None"),),
+        (Edit("actors.log.writer.branches:Branches.gather", "error.__cause__", "None"),),
         ("tests/actors/log/test_log.py",),
     ),
     Mutant(
         "writes of a crashed conversation that unwinds are lost",
         (
             Edit(
-                "actors.log.log:ConversationLog.save_soon",
+                "actors.log.writer.log:ConversationLog.save_soon",
                 """
             if self._closed:
                 await self.flush()
@@ -2126,7 +2146,7 @@ MUTANTS = (
         "pending writes are published",
         (
             Edit(
-                "actors.log.log:ConversationLog.save_soon",
+                "actors.log.writer.log:ConversationLog.save_soon",
                 "self._pending_writes.add(events, settle, ack)",
                 """
                 for event in events:
@@ -2139,9 +2159,9 @@ MUTANTS = (
     Mutant(
         "a reply is saved after the commit it belongs to",
         (
-            Words("actors.log.log:ConversationLog.save", "replies=replies or {},", ""),
+            Words("actors.log.writer.log:ConversationLog.save", "replies=replies or {},", ""),
             Edit(
-                "actors.log.log:ConversationLog.save",
+                "actors.log.writer.log:ConversationLog.save",
                 "self._publish_pending(pending)",
                 """
                 if replies:
@@ -2155,15 +2175,21 @@ MUTANTS = (
     Mutant(
         "a later reply takes the place of the first",
         (
-            Edit("runtime.journal.memory_stream:MemoryStream.close", "self.inbox[key].reply is None", "True"),
-            Words("runtime.journal.sql_inbox:answer", " AND reply IS NULL", ""),
+            Edit(
+                "runtime.journal.memory.memory_stream:MemoryStream.close",
+                "self.inbox[key].reply is None",
+                "True",
+            ),
+            Words("runtime.journal.sqlite.sql_inbox:save_replies", " AND reply IS NULL", ""),
         ),
     ),
     Mutant(
         "draining: a step starts during the shutdown",
         (
             Edit(
-                "actors.log.log:ConversationLog.admit", "self.branches.active_runs.draining.is_set()", "False"
+                "actors.log.writer.log:ConversationLog.admit",
+                "self.branches.active_runs.draining.is_set()",
+                "False",
             ),
             Edit("actors.calls.lifecycle:next_step", "local.draining", "False"),
             Edit("actors.calls.dispatch:Dispatch.send", "self.scope.draining.is_set()", "False"),
@@ -2171,7 +2197,13 @@ MUTANTS = (
     ),
     Mutant(
         "nothing is resumed at start-up",
-        (Edit("actors.open_agent:_run", "nursery.start_soon(startup.resume_all, cast.services)", "pass"),),
+        (
+            Edit(
+                "actors.agent.open_agent:_run",
+                "nursery.start_soon(startup.resume_all, cast.services)",
+                "pass",
+            ),
+        ),
     ),
     Mutant(
         "a cancelled run does not wait for the result of its call",
@@ -2208,7 +2240,7 @@ MUTANTS = (
         (
             Edit("actors.calls.recorded:_state", "state", "'approved' if state == 'expired' else state"),
             Edit(
-                "actors.log.record:ENDED",
+                "actors.log.fold.record:ENDED",
                 "{'finished', 'denied', 'rejected', 'expired'}",
                 "{'finished', 'denied', 'rejected'}",
             ),
@@ -2219,17 +2251,19 @@ MUTANTS = (
         "a decided approval expires",
         (
             Edit(
-                "runtime.journal.memory_stream:MemoryStream.ask",
+                "runtime.journal.memory.memory_stream:MemoryStream.ask",
                 "asked is not None and asked.state == 'decided'",
                 "False",
             ),
-            Edit("runtime.journal.memory_stream:MemoryStream.ask", "asked.state != 'pending'", "False"),
             Edit(
-                "runtime.journal.sql_question:_close",
+                "runtime.journal.memory.memory_stream:MemoryStream.ask", "asked.state != 'pending'", "False"
+            ),
+            Edit(
+                "runtime.journal.sqlite.sql_question:_close",
                 "found is not None and found[1] == 'decided'",
                 "False",
             ),
-            Edit("runtime.journal.sql_question:_close", "found[1] != 'pending'", "False"),
+            Edit("runtime.journal.sqlite.sql_question:_close", "found[1] != 'pending'", "False"),
         ),
         (SAVES,),
     ),
@@ -2397,18 +2431,22 @@ MUTANTS = (
     ),
     Mutant(
         "a branch keeps its turn when it has ended",
-        (Edit("actors.log.branches:Branches.limited", "self._pass_on(limiter)", "pass"),),
+        (Edit("actors.log.writer.branches:Branches.limited", "self._pass_on(limiter)", "pass"),),
         (seed(100),),
     ),
     Mutant(
         "questions outlive the node they were asked for",
-        (Words("actors.log.step:_save", "case StepFailed() | Ended(continued=Fault()):", "case None:"),),
+        (
+            Words(
+                "actors.log.writer.step:_save", "case StepFailed() | Ended(continued=Fault()):", "case None:"
+            ),
+        ),
         ("tests/actors/conversation/test_giving_up.py",),
     ),
     Mutant(
         "a prerequisite outlives the next attempt",
         (
-            Edit("actors.log.state:_start_attempt", "record.need = None", ""),
+            Edit("actors.log.fold.state:_start_attempt", "record.need = None", ""),
             Edit(
                 "actors.calls.lifecycle:_before_the_gate",
                 "sent.state == 'open'",
@@ -2445,12 +2483,12 @@ MUTANTS = (
     ),
     Mutant(
         "the token of an approver serves the whole run",
-        (Edit("actors.log.state:_apply_approval", "decision.principal is None", "True"),),
+        (Edit("actors.log.fold.state:_apply_approval", "decision.principal is None", "True"),),
         (APPROVERS_TOKENS,),
     ),
     Mutant(
         "an approved call that lost its token is sent with that of the run",
-        (Edit("actors.log.record:Run.command_of", "self.calls[call].own_command", "False"),),
+        (Edit("actors.log.fold.record:Run.command_of", "self.calls[call].own_command", "False"),),
         (APPROVERS_TOKENS,),
     ),
     Mutant(
@@ -2460,7 +2498,11 @@ MUTANTS = (
     ),
     Mutant(
         "the token of a queued message is tried for ever",
-        (Edit("actors.conversation.commands:Commands._answer_waiting", "tried not in self._tried", "True"),),
+        (
+            Edit(
+                "actors.conversation.commands:Commands._reply_to_waiting", "tried not in self._tried", "True"
+            ),
+        ),
         (NEEDS,),
     ),
     Mutant(
@@ -2470,7 +2512,13 @@ MUTANTS = (
     ),
     Mutant(
         "answers are forgotten once an attempt has brought them",
-        (Edit("actors.log.state:_start_attempt", "record.need = None", "record.need = record.asked = None"),),
+        (
+            Edit(
+                "actors.log.fold.state:_start_attempt",
+                "record.need = None",
+                "record.need = record.asked = None",
+            ),
+        ),
         (
             killed(
                 NEEDS, "a token that has run out when the question is answered which the call brought about"
@@ -2495,12 +2543,12 @@ MUTANTS = (
     ),
     Mutant(
         "elicitations in flight outlive the process",
-        (Edit("actors.conversation.commands:Commands.look", "await self._void_lost()", ""),),
+        (Edit("actors.conversation.commands:Commands.poll", "await self._void_lost()", ""),),
         (killed(NEEDS, "a question in the middle of a call that may be repeated"),),
     ),
     Mutant(
         "a call that was lost while its server waited for an answer is not seen to at the next start",
-        (Edit("actors.log.head:Head.summary", "bool(self.in_flight)", "False"),),
+        (Edit("actors.log.fold.head:Head.summary", "bool(self.in_flight)", "False"),),
         (killed(NEEDS, "a question in the middle of a call that may be repeated"),),
     ),
     Mutant(
@@ -2518,7 +2566,7 @@ MUTANTS = (
         "a resent call still shows the text of its last attempt",
         (
             Edit(
-                "actors.log.state:_start_attempt",
+                "actors.log.fold.state:_start_attempt",
                 "c.update_call(record, '', state='started', result=None, is_error=None, **tool)",
                 "c.update_call(record, state='started', **tool)",
             ),
@@ -2584,7 +2632,7 @@ MUTANTS = (
             Words(
                 "actors.gate.conditions:Searches.find",
                 "        except TimeoutError:\n            return self.given_up()\n",
-                "        except TimeoutError:\n            return ConditionAnswer.FAILS\n",
+                "        except TimeoutError:\n            return ConditionResult.FAILS\n",
             ),
         ),
         (ORACLE,),
@@ -2605,7 +2653,7 @@ MUTANTS = (
     ),
     Mutant(
         "the gate takes a non-number for a number within the limit",
-        (Edit("actors.gate.conditions:_compared", "ConditionAnswer.UNDECIDED", "ConditionAnswer.FAILS"),),
+        (Edit("actors.gate.conditions:_compared", "ConditionResult.UNDECIDED", "ConditionResult.FAILS"),),
         (ORACLE,),
     ),
     Mutant(
@@ -2634,8 +2682,8 @@ MUTANTS = (
         (
             Words(
                 "actors.nodes.router:first_route",
-                "            case ConditionAnswer.HOLDS:\n",
-                "            case ConditionAnswer.HOLDS | ConditionAnswer.UNDECIDED:\n",
+                "            case ConditionResult.MET:\n",
+                "            case ConditionResult.MET | ConditionResult.UNDECIDED:\n",
             ),
         ),
         (ROUTER_TESTS,),
@@ -2649,7 +2697,7 @@ MUTANTS = (
         "mcp: a call that its server may have handled in a lost session is sent again",
         (
             Edit(
-                "actors.mcp.failures:session_loss",
+                "actors.mcp.wire.failures:session_loss",
                 "SESSION_FAILED if _names_a_request(body) else SESSION_LOST",
                 "SESSION_LOST",
             ),
@@ -2658,7 +2706,7 @@ MUTANTS = (
     ),
     Mutant(
         "mcp: a call that a gateway may have passed on to a lost server is sent again",
-        (Edit("actors.mcp.failures:session_loss", "return SESSION_FAILED", "return SESSION_LOST"),),
+        (Edit("actors.mcp.wire.failures:session_loss", "return SESSION_FAILED", "return SESSION_LOST"),),
         (SESSIONS,),
     ),
     Mutant(
@@ -2684,19 +2732,19 @@ MUTANTS = (
     ),
     Mutant(
         "pasted file: a secret stays in the agent file",
-        (Edit("config.pasted_texts:PastedTexts._hidden", "self.keep_secrets", "True"),),
+        (Edit("config.reading.pasted_texts:PastedTexts._hidden", "self.keep_secrets", "True"),),
         ("tests/config/test_pasted.py",),
     ),
     Mutant(
         "agent file: a list of tools that run without a person has no effect and is no mistake",
-        (Edit("config.foreign:says_nothing", "not plain(value)", "True"),),
+        (Edit("config.reading.foreign:says_nothing", "not plain(value)", "True"),),
         ("tests/config/test_mcp.py",),
     ),
     Mutant(
         "streamed calls: a piece that may belong to two calls belongs to one",
         (
             Edit(
-                "actors.models.providers.stream_calls:StreamCalls._doubt",
+                "actors.models.codecs.stream_calls:StreamCalls._doubt",
                 "owner.arguments.unclear |= bool(others)",
                 "pass",
             ),
@@ -2707,7 +2755,7 @@ MUTANTS = (
         "streamed calls: a piece belongs to a call whose index has changed back",
         (
             Edit(
-                "actors.models.providers.stream_calls:StreamedCall.number",
+                "actors.models.codecs.stream_calls:StreamedCall.number",
                 "self.arguments.unclear |= index in self.indexes",
                 "",
             ),
@@ -2716,14 +2764,14 @@ MUTANTS = (
     ),
     Mutant(
         "streamed calls: a part of a call under another id is a call",
-        (Edit("actors.models.providers.stream_calls:StreamCalls.whole", "_doubt_parts(calls)", "pass"),),
+        (Edit("actors.models.codecs.stream_calls:StreamCalls.whole", "_doubt_parts(calls)", "pass"),),
         (STREAMED,),
     ),
     Mutant(
         "streamed calls: the name of an open call begins another one",
         (
             Edit(
-                "actors.models.providers.stream_calls:StreamCalls._owner",
+                "actors.models.codecs.stream_calls:StreamCalls._owner",
                 "index is None and name and last.names and not (id or last.id)",
                 "False",
             ),
@@ -2734,7 +2782,7 @@ MUTANTS = (
         "frames: a damaged frame is an event",
         (
             Edit(
-                "actors.models.providers.framing:_opened",
+                "actors.models.codecs.framing:_opened",
                 "crc32(frame[:-4]) != int.from_bytes(frame[-4:], 'big')",
                 "False",
             ),
@@ -2745,7 +2793,7 @@ MUTANTS = (
         "frames: a damaged length is waited for",
         (
             Edit(
-                "actors.models.providers.framing:AwsFrames.feed",
+                "actors.models.codecs.framing:AwsFrames.feed",
                 "crc32(self._pending[begin:begin + 8]) != checksum",
                 "False",
             ),
@@ -2756,7 +2804,7 @@ MUTANTS = (
         "converse: the pieces of a block whose index is used again belong to the second call",
         (
             Edit(
-                "actors.models.providers.converse_codec:ConverseStream._start",
+                "actors.models.codecs.converse_codec:ConverseStream._start",
                 "before.input.unclear = begun.input.unclear = True",
                 "pass",
             ),
@@ -2765,24 +2813,24 @@ MUTANTS = (
     ),
     Mutant(
         "converse: a stream without the reason of its end is a reply",
-        (Edit("actors.models.providers.converse_codec:ConverseStream.reply", "not self._reason", "False"),),
+        (Edit("actors.models.codecs.converse_codec:ConverseStream.reply", "not self._reason", "False"),),
         (CONVERSE,),
     ),
     Mutant(
         "calls: the same call twice is made twice",
-        (Edit("actors.models.providers.codec:without_repeats", "key in seen", "False"),),
+        (Edit("actors.models.codecs.codec:without_repeats", "key in seen", "False"),),
         (STREAMED,),
     ),
     Mutant(
         "calls: one without arguments is made beside a damaged one",
-        (Edit("actors.models.providers.codec:tool_calls", "damaged", "False"),),
+        (Edit("actors.models.codecs.codec:tool_calls", "damaged", "False"),),
         (STREAMED,),
     ),
     Mutant(
         "arguments: of several objects, the first counts",
         (
             Edit(
-                "actors.models.providers.json_fields:read_arguments",
+                "actors.models.codecs.json_fields:read_arguments",
                 "others and (not all((same(dump(first), dump(other)) for other in others)))",
                 "False and (not all((same(dump(first), dump(other)) for other in others)))",
             ),
@@ -2801,7 +2849,7 @@ MUTANTS = (
     ),
     Mutant(
         "pictures: a message may have any number",
-        (Edit("gateway.attachments:content_of", "len(pictures) > MOST", "False"),),
+        (Edit("gateway.contract.attachments:content_of", "len(pictures) > MOST", "False"),),
         ("tests/gateway/test_attachments.py",),
     ),
     Mutant(
@@ -2816,7 +2864,7 @@ MUTANTS = (
     ),
     Mutant(
         "rules: a misspelled rule does not fail startup",
-        (Edit("actors.supervisor:_check_rules", "refuse(findings)", ""),),
+        (Edit("actors.agent.supervisor:_check_rules", "refuse(findings)", ""),),
         (REVIEW,),
     ),
     Mutant(
@@ -2826,22 +2874,22 @@ MUTANTS = (
     ),
     Mutant(
         "rules: `mcp test` accepts a misspelled rule",
-        (Edit("gateway.cli.mcp_session:_tell_review", "return True", ""),),
+        (Edit("gateway.cli.client.mcp_session:_tell_review", "return True", ""),),
         ("tests/gateway/test_mcp_command.py::test_mcp_test_makes_the_review_of_the_start",),
     ),
     Mutant(
         "rules: a misspelled `ask` rule does not fail startup",
-        (Edit("config.approval:Rule.restricts", "self.then != 'run'", "self.then == 'deny'"),),
+        (Edit("config.sections.approval:Rule.restricts", "self.then != 'run'", "self.then == 'deny'"),),
         (REVIEW,),
     ),
     Mutant(
         "rules: a misspelled `run` rule fails startup",
-        (Edit("config.approval:Rule.restricts", "self.then != 'run'", "True"),),
+        (Edit("config.sections.approval:Rule.restricts", "self.then != 'run'", "True"),),
         (REVIEW,),
     ),
     Mutant(
         "rules: those of nodes are not looked at",
-        (Edit("config.tree:rules_of", "with_paths(config.agent)", "()"),),
+        (Edit("config.checks.tree:rules_of", "with_paths(config.agent)", "()"),),
         (REVIEW,),
     ),
     Mutant(
@@ -2852,8 +2900,8 @@ MUTANTS = (
     Mutant(
         "rules: `optional` says nothing about servers and nodes",
         (
-            Edit("config.approval:Rule.restricts", "not self.optional", "True"),
-            Edit("config.unknown_names:unknown_names", "rule.optional", "False"),
+            Edit("config.sections.approval:Rule.restricts", "not self.optional", "True"),
+            Edit("config.checks.unknown_names:unknown_names", "rule.optional", "False"),
         ),
         ("tests/config/test_warnings.py",),
     ),
@@ -2902,27 +2950,27 @@ MUTANTS = (
     ),
     Mutant(
         "rules: changed tool lists are not reviewed",
-        (Edit("actors.tools.server_directory:tool_lists.watch", "changed()", "pass"),),
+        (Edit("actors.servers.server_directory:tool_lists.watch", "changed()", "pass"),),
         (REVIEW,),
     ),
     Mutant(
         "rules: warnings are logged again whenever a list changes",
-        (Edit("actors.supervisor:_warn", "sentence not in before", "True"),),
+        (Edit("actors.agent.supervisor:_warn", "sentence not in before", "True"),),
         (REVIEW,),
     ),
     Mutant(
         "rules: GET /tools has no warnings",
-        (Edit("gateway.system_routes:System.tools", "list(self.agent.warnings)", "[]"),),
+        (Edit("gateway.rest.system_routes:System.tools", "list(self.agent.warnings)", "[]"),),
         ("tests/gateway/test_with_agent.py::test_tools_are_listed_with_warnings",),
     ),
     Mutant(
         "rules: a misspelled server or node is a warning",
-        (Edit("config.unknown_names:unknown_names", "rule.restricts", "False"),),
+        (Edit("config.checks.unknown_names:unknown_names", "rule.restricts", "False"),),
         (MISTAKES,),
     ),
     Mutant(
         "nodes: a misspelled server is not reported",
-        (Edit("config.unknown_names:unknown_names", "server not in names", "False"),),
+        (Edit("config.checks.unknown_names:unknown_names", "server not in names", "False"),),
         (MISTAKES,),
     ),
     Mutant(
@@ -2975,7 +3023,7 @@ MUTANTS = (
         "a call whose arguments did not end is made",
         (
             Edit(
-                "actors.models.providers.responses_stream:ResponsesStream._output",
+                "actors.models.codecs.responses_stream:ResponsesStream._output",
                 "open_call and self._response['status'] == 'completed'",
                 "False",
             ),
@@ -2986,7 +3034,7 @@ MUTANTS = (
         "a stream that was cut off is a reply",
         (
             Edit(
-                "actors.models.providers.responses_stream:ResponsesStream.reply",
+                "actors.models.codecs.responses_stream:ResponsesStream.reply",
                 """
                 if not self.ended:
                     raise ended_early(self.usage)
@@ -3000,7 +3048,7 @@ MUTANTS = (
         "an open call of an incomplete reply is made",
         (
             Words(
-                "actors.models.providers.responses_codec:ResponsesCodec.reply",
+                "actors.models.codecs.responses_codec:ResponsesCodec.reply",
                 'cut = status == "incomplete" or any(',
                 "cut = any(",
             ),
@@ -3011,7 +3059,7 @@ MUTANTS = (
         "a reply is stored by the provider",
         (
             Edit(
-                "actors.models.providers.responses_codec:ResponsesCodec.body",
+                "actors.models.codecs.responses_codec:ResponsesCodec.body",
                 "body['store'] = False",
                 "pass",
             ),

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from stopgo.actors.log import events as e
-from stopgo.config.approval import ApprovalConfig
+from stopgo.actors.log.words import events as e
+from stopgo.config.sections.approval import ApprovalConfig
 
 from .client import Client
 from .demands import Demands

@@ -7,7 +7,7 @@ from typing import Any
 import trio
 
 from stopgo.actors.tools.tool import Hints
-from stopgo.config.approval import ApprovalConfig
+from stopgo.config.sections.approval import ApprovalConfig
 
 from .client import Client
 from .scenario_parts import ONE, YES, approve, call_of, just_start, ran_once

@@ -23,7 +23,7 @@ from stopgo.actors.tools.delegation import (
     RemoteTask,
 )
 from stopgo.actors.tools.tool import ToolAuthRequired, ToolOutcomeUnknown, ToolResult, ToolUnavailable
-from stopgo.config.a2a import RemoteAgentConfig
+from stopgo.config.sections.a2a import RemoteAgentConfig
 from stopgo.gateway.testing.killing_journal import Killed
 from stopgo.runtime.context import Behaviour, Context
 

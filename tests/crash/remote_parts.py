@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 
 import attrs
 
-from stopgo.config.a2a import RemoteAgentConfig
+from stopgo.config.sections.a2a import RemoteAgentConfig
 
 from .client import Client, Script
 from .remote_agent import TOOL, Job, RemoteWork

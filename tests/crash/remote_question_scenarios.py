@@ -5,7 +5,7 @@ from __future__ import annotations
 import attrs
 import trio
 
-from stopgo.actors.log import events as e
+from stopgo.actors.log.words import events as e
 
 from .client import Client
 from .remote_agent import ELSEWHERE_SECONDS, Job

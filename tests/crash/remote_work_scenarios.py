@@ -6,8 +6,8 @@ from typing import Any
 
 import attrs
 
-from stopgo.actors.log import events as e
-from stopgo.config.approval import ApprovalConfig, Rule
+from stopgo.actors.log.words import events as e
+from stopgo.config.sections.approval import ApprovalConfig, Rule
 
 from .client import Client, Script
 from .demands import GOOD, WEAK

@@ -13,22 +13,22 @@ import attrs
 import trio
 import trio._core._run
 
-from stopgo.actors.log.state import Conversation
-from stopgo.actors.log.stored import read
-from stopgo.actors.open_agent import open_agent
-from stopgo.config.a2a import RemoteAgentConfig
-from stopgo.config.agent_config import AgentConfig
-from stopgo.config.approval import ApprovalConfig
-from stopgo.config.mcp import McpServerConfig
-from stopgo.config.tree import tree_from_stored
+from stopgo.actors.agent.open_agent import open_agent
+from stopgo.actors.log.fold.state import Conversation
+from stopgo.actors.log.fold.stored import read
+from stopgo.config.checks.tree import tree_from_stored
+from stopgo.config.sections.a2a import RemoteAgentConfig
+from stopgo.config.sections.agent_config import AgentConfig
+from stopgo.config.sections.approval import ApprovalConfig
+from stopgo.config.sections.mcp import McpServerConfig
 from stopgo.gateway.testing.crash_points import live_through, survive
 from stopgo.gateway.testing.killing_journal import Kill, KillingJournal
 from stopgo.gateway.testing.virtual_time import run_in_virtual_time
-from stopgo.runtime.journal.memory import MemoryJournal
-from stopgo.runtime.journal.memory_stream import Intent
+from stopgo.runtime.journal.memory.memory_journal import MemoryJournal
+from stopgo.runtime.journal.memory.memory_stream import Intent
 from stopgo.runtime.journal.protocol import Command, Event, Journal, Json
 from stopgo.runtime.journal.question import Question
-from stopgo.runtime.journal.sqlite import open_sqlite
+from stopgo.runtime.journal.sqlite.sqlite_journal import open_sqlite
 from stopgo.runtime.journal.summary import Row
 from tests.runtime.journal.kept import intents_of, reply_of
 

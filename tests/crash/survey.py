@@ -13,8 +13,8 @@ import attrs
 import trio
 
 from stopgo.gateway.testing.killing_journal import Kill, KillingJournal
-from stopgo.runtime.journal.memory import MemoryJournal
-from stopgo.runtime.journal.memory_stream import StoredCommand
+from stopgo.runtime.journal.memory.memory_journal import MemoryJournal
+from stopgo.runtime.journal.memory.memory_stream import StoredCommand
 
 from .client import Client
 from .world import World

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 import trio
 
-from stopgo.actors.agent import Agent
-from stopgo.actors.models.messages import Emit, ModelReply, ModelRequest, ToolCall
-from stopgo.actors.open_agent import open_agent
-from stopgo.runtime.journal.sqlite import open_sqlite
+from stopgo.actors.agent.agent import Agent
+from stopgo.actors.agent.open_agent import open_agent
+from stopgo.actors.models.messages.messages import Emit, ModelReply, ModelRequest, ToolCall
+from stopgo.runtime.journal.sqlite.sqlite_journal import open_sqlite
 
 from .crowd import all_pending, resident
 from .decision_scenarios import APPROVED

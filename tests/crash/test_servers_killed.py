@@ -20,9 +20,9 @@ import pytest
 import trio
 import yaml
 
-from stopgo.actors.agent import Agent
-from stopgo.actors.models.messages import Emit, ModelReply, ModelRequest, ToolCall
-from stopgo.actors.open_agent import open_agent
+from stopgo.actors.agent.agent import Agent
+from stopgo.actors.agent.open_agent import open_agent
+from stopgo.actors.models.messages.messages import Emit, ModelReply, ModelRequest, ToolCall
 from stopgo.config.load import load_config
 
 SERVERS = Path(__file__).parents[2] / "testdata" / "servers"

@@ -18,17 +18,17 @@ from typing import assert_never
 import pytest
 import trio
 
-from stopgo.actors.agent import Agent
-from stopgo.actors.models.messages import Emit, ModelReply, ModelRequest, ToolCall
-from stopgo.actors.open_agent import open_agent
-from stopgo.actors.tools.server_status import ServerStatus
+from stopgo.actors.agent.agent import Agent
+from stopgo.actors.agent.open_agent import open_agent
+from stopgo.actors.models.messages.messages import Emit, ModelReply, ModelRequest, ToolCall
+from stopgo.actors.servers.server_status import ServerStatus
 from stopgo.actors.tools.tool import Authenticate, CallTool, Hints, ListTools, ServerMessage, Tool, ToolResult
-from stopgo.config.agent_config import AgentConfig
-from stopgo.config.approval import ApprovalConfig
-from stopgo.config.mcp import McpServerConfig
-from stopgo.config.tree import tree_from_stored
+from stopgo.config.checks.tree import tree_from_stored
+from stopgo.config.sections.agent_config import AgentConfig
+from stopgo.config.sections.approval import ApprovalConfig
+from stopgo.config.sections.mcp import McpServerConfig
 from stopgo.runtime.context import Behaviour, Context
-from stopgo.runtime.journal.sqlite import open_sqlite
+from stopgo.runtime.journal.sqlite.sqlite_journal import open_sqlite
 
 from .crowd import all_pending, resident
 

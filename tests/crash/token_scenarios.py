@@ -5,8 +5,8 @@ from __future__ import annotations
 import trio
 
 from stopgo.actors.access.principal import Grant, Principal
-from stopgo.actors.log.events import RunAuthRequired
-from stopgo.config.approval import ApprovalConfig
+from stopgo.actors.log.words.events import RunAuthRequired
+from stopgo.config.sections.approval import ApprovalConfig
 
 from .client import Client
 from .decision_scenarios import FAN

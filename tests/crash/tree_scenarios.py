@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import product
 
-from stopgo.actors.log import events as e
-from stopgo.config.approval import ApprovalConfig, Condition, Rule
+from stopgo.actors.log.words import events as e
+from stopgo.config.sections.approval import ApprovalConfig, Condition, Rule
 from tests.nesting import KINDS, executed, nested
 
 from .client import Client

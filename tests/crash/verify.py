@@ -11,10 +11,10 @@ from typing import Any
 import attrs
 
 from stopgo.actors.approvals.kinds import approval_of
-from stopgo.actors.log import events as e
-from stopgo.actors.log.record import Message, RecordedExchange
-from stopgo.actors.log.state import Conversation
-from stopgo.actors.models.messages import AssistantMessage, ToolMessage
+from stopgo.actors.log.fold.record import Message, RecordedExchange
+from stopgo.actors.log.fold.state import Conversation
+from stopgo.actors.log.words import events as e
+from stopgo.actors.models.messages.messages import AssistantMessage, ToolMessage
 from stopgo.runtime.journal.protocol import Event, Json
 from stopgo.runtime.journal.question import Question
 

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 
-from stopgo.actors.log import events as e
+from stopgo.actors.log.words import events as e
 from stopgo.runtime.journal.protocol import Event
 
 from .remote_agent import TERMINAL, RemoteAgent

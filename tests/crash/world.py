@@ -11,11 +11,18 @@ from typing import Any, assert_never
 import attrs
 import trio
 
-from stopgo.actors.log import events as e
-from stopgo.actors.models.messages import Emit, ModelFailed, ModelReply, ModelRequest, ToolCall, Usage
+from stopgo.actors.log.words import events as e
+from stopgo.actors.models.messages.messages import (
+    Emit,
+    ModelFailed,
+    ModelReply,
+    ModelRequest,
+    ToolCall,
+    Usage,
+)
+from stopgo.actors.servers.server_status import ServerStatus
 from stopgo.actors.tools.delegation import MESSAGE
 from stopgo.actors.tools.needs import Wanted
-from stopgo.actors.tools.server_status import ServerStatus
 from stopgo.actors.tools.tool import (
     Authenticate,
     CallTool,
@@ -26,7 +33,7 @@ from stopgo.actors.tools.tool import (
     ToolOutcomeUnknown,
     ToolResult,
 )
-from stopgo.config.mcp import McpServerConfig
+from stopgo.config.sections.mcp import McpServerConfig
 from stopgo.gateway.testing.killing_journal import Killed, KillingJournal
 from stopgo.runtime.context import Behaviour, Context
 from stopgo.runtime.journal.protocol import Journal

@@ -15,7 +15,7 @@ PROGRAM = f"""
 import signal
 import sys
 
-from stopgo.actors.models.script import Script
+from stopgo.actors.models.offline.script import Script
 from stopgo.gateway.cli.main import main
 from stopgo.runtime.clock import ProcessClock
 

@@ -16,7 +16,7 @@ import trio
 
 from stopgo.actors.mcp.server import mcp_server
 from stopgo.actors.tools.tool import CallTool, ListTools, ServerMessage, Tool
-from stopgo.config.mcp import McpServerConfig
+from stopgo.config.sections.mcp import McpServerConfig
 from stopgo.runtime.event_bus import EventBus
 from stopgo.runtime.ref import ActorRef
 from stopgo.runtime.supervision import open_supervisor

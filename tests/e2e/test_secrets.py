@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from stopgo.actors.mcp.environment import find_command
+from stopgo.actors.mcp.transports.environment import find_command
 from tests.canary import KEY, TOKEN
 from tests.providers.servers.model_server import Event, Fail, Raw
 from tests.providers.servers.threaded import servers_in_a_thread

@@ -19,39 +19,33 @@ import pytest
 import trio
 
 from stopgo.actors.access.principal import Principal
+from stopgo.actors.agent.lists import ApprovalPage, ConversationItem, ConversationPage, ListedTool, LogEnd
+from stopgo.actors.agent.precedents import Precedent
+from stopgo.actors.agent.watch import Announced, Watched
 from stopgo.actors.approvals.kinds import Approval
 from stopgo.actors.approvals.tool_approval import ToolQuestion
 from stopgo.actors.common.errors import AgentError
 from stopgo.actors.common.fleet import FleetMember, FleetView, Process
-from stopgo.actors.conversation.lists import (
-    ApprovalPage,
-    ConversationItem,
-    ConversationPage,
-    ListedTool,
-    LogEnd,
-)
-from stopgo.actors.conversation.precedents import Precedent
 from stopgo.actors.conversation.result import Result, Turn, turn_of
-from stopgo.actors.conversation.watch import Announced, Watched
 from stopgo.actors.gate.halt import HaltState
-from stopgo.actors.log import events
-from stopgo.actors.log.deltas import AnyDelta
-from stopgo.actors.log.event_json import encode
-from stopgo.actors.log.inbox import Received
-from stopgo.actors.log.outcomes import Replied
-from stopgo.actors.log.state import Conversation, fold
-from stopgo.actors.models.messages import ToolCall
-from stopgo.actors.models.usage import StepUsage
+from stopgo.actors.log.fold.state import Conversation, fold
+from stopgo.actors.log.words import events
+from stopgo.actors.log.words.deltas import AnyDelta
+from stopgo.actors.log.words.event_json import encode
+from stopgo.actors.log.words.inbox import Received
+from stopgo.actors.log.words.outcomes import Replied
+from stopgo.actors.models.messages.messages import ToolCall
+from stopgo.actors.models.messages.usage import StepUsage
+from stopgo.actors.servers.health import Health, PartHealth
 from stopgo.actors.tools.catalogue import Catalogue
-from stopgo.actors.tools.health import Health, PartHealth
 from stopgo.actors.tools.tool import Hints, Tool
-from stopgo.config.agent_config import AgentConfig
-from stopgo.config.nodes import LlmNode
-from stopgo.gateway import examples as ex
+from stopgo.config.sections.agent_config import AgentConfig
+from stopgo.config.sections.nodes import LlmNode
 from stopgo.gateway.app import make_app
 from stopgo.gateway.auth.authenticator import Authenticator
-from stopgo.gateway.cli import run_command, serve_command, web_command
+from stopgo.gateway.cli.commands import run_command, serve_command, web_command
 from stopgo.gateway.cli.main import main
+from stopgo.gateway.contract import examples as ex
 from stopgo.gateway.http.http_server import HttpServer, bind, open_server
 from stopgo.gateway.signals import stops
 from stopgo.runtime.journal.protocol import Event, NewEvent
@@ -153,7 +147,7 @@ class FakeAgent:
 
     async def _command(self, name: str, args: tuple[Any, ...], options: dict[str, Any]) -> Turn:
         await self._read(name, args, options)
-        if self.gate is not None and options.get("wait", True):
+        if self.gate is not None and not name.startswith("post"):
             await self.gate.wait()
         return turn_of(self.conversation, self.result)
 
@@ -170,8 +164,15 @@ class FakeAgent:
         self._known(id)
         return await self._command("send", (id, text), options)
 
+    async def post(self, id: str, text: str, **options: Any) -> Turn:
+        self._known(id)
+        return await self._command("post", (id, text), options)
+
     async def decide(self, approval: str, decision: Mapping[str, Any], **options: Any) -> Turn:
         return await self._command("decide", (approval, decision), options)
+
+    async def post_decision(self, approval: str, decision: Mapping[str, Any], **options: Any) -> Turn:
+        return await self._command("post_decision", (approval, decision), options)
 
     async def cancel(self, id: str, **options: Any) -> Turn:
         return await self._command("cancel", (id,), options)

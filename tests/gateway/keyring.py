@@ -8,7 +8,7 @@ from pathlib import Path
 import attrs
 
 from stopgo.actors.access.principal import all_grants
-from stopgo.config.auth import AuthConfig
+from stopgo.config.sections.auth import AuthConfig
 from stopgo.gateway.auth.api_keys import ApiKeys
 from stopgo.gateway.auth.authenticator import Authenticator
 from stopgo.gateway.auth.key_changes import new_key, revoked
@@ -38,14 +38,14 @@ class Keyring:
         with self.file.changing() as stored:
             key, text = new_key(stored, name, roles, subject, now=system_clock(), expires=expires)
             stored.append(key)
-        self.keys.look()
+        self.keys.poll()
         self.texts[name] = text
         return text
 
     def revoke(self, name: str) -> None:
         with self.file.changing() as stored:
             stored[:] = revoked(stored, name, now=system_clock())
-        self.keys.look()
+        self.keys.poll()
 
     def authenticator(self, auth: AuthConfig, tokens: BearerVerifier | None = None) -> Authenticator:
         return Authenticator(auth, self.keys, tokens)

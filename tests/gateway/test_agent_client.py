@@ -9,7 +9,7 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from stopgo.gateway.cli.agent_client import (
+from stopgo.gateway.cli.client.agent_client import (
     LONGEST_TURN,
     PATIENCE,
     READ_TIMEOUT,

@@ -9,8 +9,8 @@ import pytest
 from stopgo.actors.approvals.yes_or_no import Rejected
 from stopgo.actors.common.errors import AgentError
 from stopgo.actors.conversation.result import Result
-from stopgo.actors.log import events
-from stopgo.gateway import examples as ex
+from stopgo.actors.log.words import events
+from stopgo.gateway.contract import examples as ex
 
 PATH = f"/approvals/{ex.APPROVAL_ID}"
 
@@ -66,7 +66,7 @@ async def test_a_decision_goes_to_the_agent_as_it_is(agent: Any, client: httpx2.
     answer = await client.post(PATH, json=words, headers={"Authorization": "Bearer abc"})
     assert answer.status_code == 200
     assert answer.json()["result"]["response"] == "Added."
-    options = {"key": None, "token": "abc", "wait": True, "traceparent": None}
+    options = {"key": None, "token": "abc", "traceparent": None}
     assert agent.calls == [("decide", (ex.APPROVAL_ID, words), options)]
 
 
@@ -74,7 +74,7 @@ async def test_a_decision_need_not_wait(agent: Any, client: httpx2.AsyncClient) 
     answer = await client.post(PATH, json={"approved": True}, headers={"Prefer": "respond-async"})
     assert answer.status_code == 202
     assert answer.headers["Location"] == f"/conversations/{ex.CONVERSATION_ID}"
-    assert agent.calls[0][2]["wait"] is False
+    assert agent.calls[0][0] == "post_decision"
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from stopgo.actors.tools import pictures
 from stopgo.actors.tools.pictures import MAX_BYTES, MOST, Picture
-from stopgo.gateway.attachments import (
+from stopgo.gateway.contract.attachments import (
     MAX_TEXT_FILE,
     Content,
     File,
@@ -111,7 +111,7 @@ def test_number_and_total_of_pictures_are_bounded(monkeypatch: pytest.MonkeyPatc
     with pytest.raises(UnusableFile, match="at most") as caught:
         content_of([one] * (MOST + 1))
     assert caught.value.index == MOST
-    monkeypatch.setattr("stopgo.gateway.attachments.MOST_CHARACTERS", 2 * len(one.data))
+    monkeypatch.setattr("stopgo.gateway.contract.attachments.MOST_CHARACTERS", 2 * len(one.data))
     with pytest.raises(UnusableFile, match="at most"):
         content_of([one] * 3)
 

@@ -12,7 +12,7 @@ import trio
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stopgo.gateway import examples as ex
+from stopgo.gateway.contract import examples as ex
 from stopgo.gateway.http.body import MAX_BODY, MAX_DISCARDED, parse_object
 from stopgo.gateway.http.errors import RequestError
 from stopgo.runtime.json_text import MAX_DEPTH

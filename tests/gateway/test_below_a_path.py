@@ -11,8 +11,8 @@ import attrs
 import httpx2
 import pytest
 
-from stopgo.config.agent_config import ServerConfig
-from stopgo.gateway import examples as ex
+from stopgo.config.sections.agent_config import ServerConfig
+from stopgo.gateway.contract import examples as ex
 from stopgo.gateway.http.http_server import HttpServer
 from tests.gateway.auth.web_sockets import socket
 from tests.http_client import http_client

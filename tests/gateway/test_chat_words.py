@@ -10,16 +10,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stopgo.actors.approvals.yes_or_no import Approved
-from stopgo.actors.log import events as e
-from stopgo.actors.log.event_json import encode
-from stopgo.actors.log.outcomes import Chosen
-from stopgo.gateway.cli.approvals_process import line_of, list_lines, words_of
-from stopgo.gateway.cli.chat import message_of
-from stopgo.gateway.cli.chat_conversation import CtrlC
-from stopgo.gateway.cli.chat_terminal import json_for_people
-from stopgo.gateway.cli.follower import Follower, Line, OnScreen
-from stopgo.gateway.cli.progress import stored_routers
-from stopgo.gateway.cli.terminal import printable
+from stopgo.actors.log.words import events as e
+from stopgo.actors.log.words.event_json import encode
+from stopgo.actors.log.words.outcomes import Chosen
+from stopgo.gateway.cli.chat.chat import message_of
+from stopgo.gateway.cli.chat.chat_conversation import CtrlC
+from stopgo.gateway.cli.commands.approvals_process import line_of, list_lines, words_of
+from stopgo.gateway.cli.terminal.chat_terminal import json_for_people
+from stopgo.gateway.cli.terminal.follower import Follower, Line, OnScreen
+from stopgo.gateway.cli.terminal.progress import stored_routers
+from stopgo.gateway.cli.terminal.terminal import printable
 from stopgo.runtime.journal.protocol import Event
 from tests.questions import asked
 

@@ -12,11 +12,11 @@ import pytest
 import trio
 import trio.testing
 
-from stopgo.actors.log import events
-from stopgo.gateway import examples as ex
-from stopgo.gateway import views
+from stopgo.actors.log.words import events
+from stopgo.gateway.contract import examples as ex
 from stopgo.gateway.http.chunked_json import PART_ITEMS, PART_SIZE, Many, Parted, listed, parts
 from stopgo.gateway.http.responses import STRETCH
+from stopgo.gateway.rest import views
 from stopgo.runtime.json_text import dump_wire
 
 TEXTS = ["a", "é\ud800", "b" * PART_SIZE, "c", "d" * (PART_SIZE // 2), "e" * (PART_SIZE // 2 + 1)]

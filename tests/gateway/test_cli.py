@@ -17,13 +17,14 @@ import psutil
 import pytest
 import trio
 
-from stopgo.actors.open_agent import open_agent
-from stopgo.config.agent_config import AgentConfig
+from stopgo.actors.agent.open_agent import open_agent
 from stopgo.config.load import load_config
+from stopgo.config.sections.agent_config import AgentConfig
 from stopgo.gateway import serve_process
-from stopgo.gateway.cli import options, run_process
+from stopgo.gateway.cli.commands import run_process
+from stopgo.gateway.cli.commands.serve_command import ANY_PORT
 from stopgo.gateway.cli.main import main
-from stopgo.gateway.cli.serve_command import ANY_PORT
+from stopgo.gateway.cli.process import options
 from tests.forks import forks
 from tests.gateway.conftest import InProcess
 from tests.http_client import blocking_client, get, post
@@ -368,7 +369,7 @@ def test_taken_port_prevents_the_start(
         await trio.lowlevel.checkpoint()
         resumed = True
 
-    monkeypatch.setattr("stopgo.actors.conversation.startup.resume_all", resume_all)
+    monkeypatch.setattr("stopgo.actors.workers.startup.resume_all", resume_all)
     monkeypatch.delenv(ANY_PORT, raising=False)
     with taken_port() as port:
         filled = [each.format(port=port) for each in args]
@@ -396,7 +397,7 @@ def test_serve_prints_address_and_servers(serve: Callable[..., Served], in_proce
     served = serve()
     url = served.url()
     assert served.line("No MCP") == "No MCP servers configured"
-    assert get(f"{url}/health").json() == {"status": "ok"}
+    assert get(f"{url}/health").json()["status"] == "ok"
     # A page of the internet may lead its own name to this machine.
     assert get(f"{url}/health", headers={"Host": "example.org"}).status_code == 421
     assert url.startswith("http://127.0.0.1:")

@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from stopgo.config.schema import json_schema
+from stopgo.config.reading.schema import json_schema
 from stopgo.gateway.cli.main import main
 
 

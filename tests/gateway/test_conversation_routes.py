@@ -11,7 +11,7 @@ import trio
 from stopgo.actors.common.errors import AgentError
 from stopgo.actors.conversation.result import Result
 from stopgo.actors.tools.pictures import MOST, Picture
-from stopgo.gateway import examples as ex
+from stopgo.gateway.contract import examples as ex
 from stopgo.runtime.journal.errors import JournalUnavailable
 
 ID = ex.CONVERSATION_ID
@@ -128,7 +128,6 @@ async def test_a_message_gets_its_result(agent: Any, client: httpx2.AsyncClient)
     assert result["auth_required"] is False
     assert result["approval"]["uuid"] == ex.APPROVAL_ID
     assert agent.calls[0][:2] == ("send", (ID, "hello"))
-    assert agent.calls[0][2]["wait"] is True
 
 
 @pytest.mark.parametrize("prefer", [{}, {"Prefer": "respond-async"}], ids=str)
@@ -328,7 +327,7 @@ async def test_prefer_respond_async_does_not_wait(agent: Any, client: httpx2.Asy
     assert answer.status_code == 202
     assert answer.headers["Location"] == f"/conversations/{ID}"
     assert answer.headers["Preference-Applied"] == "respond-async"
-    assert agent.calls[0][2]["wait"] is False
+    assert agent.calls[0][0] == "post"
 
 
 async def test_the_key_is_scoped_to_route_and_path(agent: Any, client: httpx2.AsyncClient) -> None:

@@ -11,9 +11,9 @@ import pytest
 import trio
 from trio_websocket import ConnectionClosed, WebSocketRequest, serve_websocket
 
-from stopgo.gateway.cli import conversation_socket
-from stopgo.gateway.cli.agent_client import AgentClient, ServerError
-from stopgo.gateway.cli.conversation_socket import ConversationSocket, Transient
+from stopgo.gateway.cli.client import conversation_socket
+from stopgo.gateway.cli.client.agent_client import AgentClient, ServerError
+from stopgo.gateway.cli.client.conversation_socket import ConversationSocket, Transient
 from stopgo.runtime.journal.protocol import Event
 from stopgo.runtime.restart import Backoff
 from tests.http_client import http_client

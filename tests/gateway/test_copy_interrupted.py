@@ -15,7 +15,7 @@ import pytest
 import trio
 
 from stopgo.gateway.cli.main import main
-from stopgo.runtime.journal.files import UNFINISHED
+from stopgo.runtime.journal.sqlite.files import UNFINISHED
 from stopgo.runtime.stores.open_journal import open_journal
 from tests.fleet.cluster import url_of
 from tests.postgres_server import PostgresServer

@@ -7,8 +7,8 @@ import io
 import pytest
 
 from stopgo.actors.common.fleet import Process, written
-from stopgo.gateway.cli.copy_progress import CopyProgress, lasting, progress_line
-from stopgo.gateway.cli.journal_command import member_line
+from stopgo.gateway.cli.commands.copy_progress import CopyProgress, lasting, progress_line
+from stopgo.gateway.cli.commands.journal_command import member_line
 from stopgo.runtime.journal.copied_rows import LivingMember
 from stopgo.runtime.stores.transfer import CopyPhase
 

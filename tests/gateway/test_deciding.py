@@ -13,8 +13,8 @@ from stopgo.actors.approvals.description import describe, describe_elicitation
 from stopgo.actors.approvals.elicitation_approval import ElicitationQuestion
 from stopgo.actors.approvals.tool_approval import ToolQuestion
 from stopgo.actors.common.errors import AgentError
-from stopgo.gateway.cli.deciding import ask_for_words, tell_refusal
-from stopgo.gateway.cli.terminal import Style
+from stopgo.gateway.cli.chat.deciding import ask_for_words, tell_refusal
+from stopgo.gateway.cli.terminal.terminal import Style
 from stopgo.runtime.journal.question import Question
 
 LONG = "x" * 2000 + "; rm -rf /" + "x" * 2000

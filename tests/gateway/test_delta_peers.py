@@ -11,12 +11,12 @@ import attrs
 import pytest
 import trio
 
-from stopgo.actors.agent import Agent
+from stopgo.actors.agent.agent import Agent
 from stopgo.actors.common.fleet import this_process, written
-from stopgo.actors.conversation.delta_exchange import WantedDeltas
-from stopgo.actors.log.deltas import AnyDelta, ModelDelta, ToolProgress
-from stopgo.actors.models.messages import ArgumentsDelta, TextDelta
+from stopgo.actors.log.words.deltas import AnyDelta, ModelDelta, ToolProgress
+from stopgo.actors.models.messages.messages import ArgumentsDelta, TextDelta
 from stopgo.actors.tools.tool import Progress
+from stopgo.actors.workers.delta_exchange import WantedDeltas
 from stopgo.gateway.app import make_app
 from stopgo.gateway.fleet import delta_peers
 from stopgo.gateway.fleet.delta_frames import MOST_LISTED, PATH, as_body, decode, encode
@@ -24,7 +24,7 @@ from stopgo.gateway.fleet.delta_peers import exchange_deltas
 from stopgo.gateway.fleet.delta_source import DeltaSource
 from stopgo.gateway.fleet.fleet_key import rotate
 from stopgo.gateway.http.http_server import HttpServer, bind, open_server
-from stopgo.runtime.journal.memory import MemoryJournal
+from stopgo.runtime.journal.memory.memory_journal import MemoryJournal
 from stopgo.runtime.journal.ownership import Fleet
 from stopgo.runtime.json_text import dump
 from tests.actors.several_members import LEASE, Members
@@ -51,7 +51,7 @@ class Advertised(MemoryJournal):
 @pytest.fixture
 def members(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Members:
     """On the real clock, because their connections are real."""
-    monkeypatch.setattr(delta_peers, "LOOK", 0.1)
+    monkeypatch.setattr(delta_peers, "POLL_EVERY", 0.1)
     monkeypatch.setattr(Advertised, "url", None)
     members = Members(tmp_path, Advertised(wall, lease=LEASE, member="a"))
     members.world("a").plan("agent", Streamed(tuple(map(TextDelta, TEXT)), say(TEXT), pause=0.01))

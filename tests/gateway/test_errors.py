@@ -7,7 +7,7 @@ import httpx2
 import pytest
 
 from stopgo.actors.common.errors import ErrorCode
-from stopgo.gateway import examples as ex
+from stopgo.gateway.contract import examples as ex
 from stopgo.gateway.http.errors import STATUS
 from stopgo.runtime.journal.errors import JournalBroken
 

@@ -12,10 +12,10 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from stopgo.gateway.cli.fleet_command import lines_of
+from stopgo.gateway.cli.commands.fleet_command import lines_of
 from stopgo.gateway.fleet.fleet_key import FleetKey
 from stopgo.runtime.journal.followed_notes import FollowedNotes
-from stopgo.runtime.journal.memory import MemoryJournal
+from stopgo.runtime.journal.memory.memory_journal import MemoryJournal
 from stopgo.runtime.journal.protocol import Journal, NewCommand
 from stopgo.runtime.stores.open_journal import open_journal
 from tests.actors.world import World
@@ -81,7 +81,7 @@ def test_key_of_a_fleet_is_rotated(in_process: InProcess, monkeypatch: pytest.Mo
         await FleetKey.open(FollowedNotes(journal))
         return str(((await journal.notes("fleet"))["fleet"] or {})["key"])
 
-    monkeypatch.setattr("stopgo.gateway.cli.with_journal.with_journal", with_journal)
+    monkeypatch.setattr("stopgo.gateway.cli.commands.with_journal.with_journal", with_journal)
     before = trio.run(key)
     done = in_process("fleet", "rotate-key", "--journal", "postgresql://db.example/agent")
     assert (done.returncode, done.stdout, opened) == (

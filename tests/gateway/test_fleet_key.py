@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from stopgo.gateway.fleet.fleet_key import MOST_SEEN, NOTE, VALID, FleetKey, is_proof, rotate
 from stopgo.runtime.journal.followed_notes import FollowedNotes
-from stopgo.runtime.journal.memory import MemoryJournal
+from stopgo.runtime.journal.memory.memory_journal import MemoryJournal
 
 URL = "http://agent-1:8080/fleet/deltas?node=b"
 
@@ -90,7 +90,7 @@ async def test_key_is_made_once_and_followed() -> None:
     before, changed = one._key, one.changed
     await rotate(journal)
     assert not changed.is_set()
-    await notes.look()
+    await notes.poll()
     assert changed.is_set()
     assert not one.changed.is_set()
     assert one._key != before
@@ -104,7 +104,7 @@ async def test_damaged_key_is_believed_by_nobody() -> None:
     key = await FleetKey.open(notes)
     for damaged in ({}, {"key": ""}, {"key": 3}):
         await journal.write_notes(NOTE, {NOTE: damaged})
-        await notes.look()
+        await notes.poll()
         for guess in (b"", b"3"):
             headers, _ = FleetKey(notes.wall, guess).sign("GET", URL)
             assert key.proof_for(headers["Authorization"], "GET", URL) is None

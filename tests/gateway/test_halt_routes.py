@@ -12,7 +12,7 @@ import httpx2
 import pytest
 from trio.testing import MockClock
 
-from stopgo.actors.agent import Agent
+from stopgo.actors.agent.agent import Agent
 from tests.actors.world import DESTRUCTIVE, HARMLESS, World, call, say, use
 
 REASON = {"reason": "wrong database"}

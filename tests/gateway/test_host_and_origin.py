@@ -11,8 +11,8 @@ from hypercorn.typing import HTTPScope
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stopgo.config.agent_config import ServerConfig
-from stopgo.gateway import examples as ex
+from stopgo.config.sections.agent_config import ServerConfig
+from stopgo.gateway.contract import examples as ex
 from stopgo.gateway.http.errors import RequestError
 from stopgo.gateway.http.host_and_origin import allowed_by, check_admission
 

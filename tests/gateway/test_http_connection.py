@@ -10,12 +10,12 @@ import httpx2
 import pytest
 import trio
 
-from stopgo.gateway import examples as ex
+from stopgo.gateway.contract import examples as ex
 from stopgo.gateway.http.http_connection import MAX_RECEIVED, ClientConnection
 from stopgo.gateway.http.http_server import MAX_HEAD, bind, open_server
 from stopgo.gateway.http.request_task import MAX_QUEUED, MAX_UNWANTED, RequestTask
 
-HEALTHY = b'{"status":"ok"}\n'
+HEALTHY = b'{"status":"ok",'
 POST = b"POST /conversations HTTP/1.1\r\nHost: localhost\r\n"
 
 

@@ -14,7 +14,7 @@ from tests.waiting import line_with, until_true
 # PR_SET_CHILD_SUBREAPER (prctl(2)) makes a process the parent of orphans, as process 1 of a container is.
 PROGRAM = """
 import ctypes, os, signal, subprocess, sys
-from stopgo.gateway.cli.init_process import leave_init
+from stopgo.gateway.cli.process.init_process import leave_init
 
 assert ctypes.CDLL(None).prctl(36, 1, 0, 0, 0) == 0
 leave_init()

@@ -12,10 +12,10 @@ import trio
 from rich.console import Console
 from trio.testing import wait_all_tasks_blocked
 
-from stopgo.gateway.cli.chat_terminal import ChatTerminal
-from stopgo.gateway.cli.key_reader import END_OF_INPUT, KeyReader, quiet_keys
-from stopgo.gateway.cli.line_input import LineInput
-from stopgo.gateway.cli.markdown_stream import MarkdownStream
+from stopgo.gateway.cli.terminal.chat_terminal import ChatTerminal
+from stopgo.gateway.cli.terminal.key_reader import END_OF_INPUT, KeyReader, quiet_keys
+from stopgo.gateway.cli.terminal.line_input import LineInput
+from stopgo.gateway.cli.terminal.markdown_stream import MarkdownStream
 
 
 @pytest.fixture

@@ -14,10 +14,10 @@ from trio.testing import MockClock
 from trio_websocket import ConnectionClosed, WebSocketConnection, wrap_client_stream
 
 from stopgo.actors.common.errors import AgentError
-from stopgo.actors.log import events
-from stopgo.actors.log.deltas import ModelDelta
-from stopgo.actors.models.messages import TextDelta
-from stopgo.gateway import examples as ex
+from stopgo.actors.log.words import events
+from stopgo.actors.log.words.deltas import ModelDelta
+from stopgo.actors.models.messages.messages import TextDelta
+from stopgo.gateway.contract import examples as ex
 from stopgo.gateway.http.http_connection import ClientConnection
 from stopgo.gateway.http.http_protocol import HEARTBEAT_INTERVAL
 from stopgo.gateway.http.http_server import HttpServer

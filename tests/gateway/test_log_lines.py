@@ -11,7 +11,7 @@ import pytest
 import trio
 
 from stopgo.actors.common.errors import AgentError
-from stopgo.gateway import examples as ex
+from stopgo.gateway.contract import examples as ex
 from stopgo.gateway.log_lines import JsonLogLines, LogLines, Unblocked, configure
 from stopgo.runtime import json_text
 from tests.canary import TOKEN as SECRET
@@ -117,7 +117,7 @@ async def test_disconnect_with_the_last_byte_counts_as_answered(raw: Any, lines:
     for _ in range(5):
         stream = await raw(b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n")
         answer = b""
-        while not answer.endswith(b'{"status":"ok"}\n'):
+        while not answer.endswith(b'"}\n'):
             answer += await stream.receive_some()
         await stream.aclose()
     said = await lines()

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from rich.cells import get_character_cell_size
 from rich.console import Console
 
-from stopgo.gateway.cli.markdown_stream import MarkdownStream
+from stopgo.gateway.cli.terminal.markdown_stream import MarkdownStream
 
 ABOVE = "this stands above"
 

@@ -16,8 +16,9 @@ import pytest
 import trio
 import yaml
 
-from stopgo.gateway.cli import main, mcp_session
-from stopgo.gateway.cli.terminal import Terminal
+from stopgo.gateway.cli import main
+from stopgo.gateway.cli.client import mcp_session
+from stopgo.gateway.cli.terminal.terminal import Terminal
 from tests.gateway.guarded_server import guarded_server
 from tests.waiting import until
 

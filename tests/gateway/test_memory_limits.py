@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from stopgo.config.agent_config import AgentConfig
 from stopgo.config.load import load_config
-from stopgo.gateway.memory_limits import held, machine_limits, memory_of
+from stopgo.config.sections.agent_config import AgentConfig
+from stopgo.gateway.rest.memory_limits import machine_limits, memory_of, process_bounds
 
 ROOT = Path(__file__).parents[2]
 FILE = """
@@ -28,7 +28,7 @@ def config(folder: Path) -> AgentConfig:
 
 
 def test_settings_of_the_file_are_named_with_their_values(tmp_path: Path) -> None:
-    limits = {each.name: (each.value, each.unit) for each in held(config(tmp_path))}
+    limits = {each.name: (each.value, each.unit) for each in process_bounds(config(tmp_path))}
     assert limits["tools.max_stored_bytes"] == (5000, "bytes")
     assert limits["mcp_servers.files.max_concurrency"] == (5, "calls")
     assert limits["models.small.max_concurrency"] == (3, "calls")
@@ -40,7 +40,7 @@ def test_guide_for_operators_has_every_limit(tmp_path: Path) -> None:
     guide = (ROOT / "docs/guides/operate.md").read_text()
     table = guide.partition("## Memory")[2].partition("## Bounds")[0]
     names = re.findall(r"`([^`]+)`", "".join(re.findall(r"^\| ([^|]*) \|", table, re.MULTILINE)))
-    found = {each.name for each in held(config(tmp_path))}
+    found = {each.name for each in process_bounds(config(tmp_path))}
     found = {re.sub(r"(mcp_servers|models|a2a)\.\w+\.", r"\1.NAME.", name) for name in found}
     kernel = {"memory.max", "memory.high", "memory.limit_in_bytes", "RLIMIT_AS", "RLIMIT_DATA"}
     assert {*names} == found | kernel

@@ -5,7 +5,7 @@ import pytest
 from stopgo.actors.tools.known import KnownTools
 from stopgo.actors.tools.tool import Hints, Tool
 from stopgo.gateway.cli.main import main
-from stopgo.runtime.journal.sqlite import open_sqlite
+from stopgo.runtime.journal.sqlite.sqlite_journal import open_sqlite
 
 FILE = """
 mcp_servers:

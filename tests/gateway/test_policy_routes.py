@@ -8,7 +8,7 @@ from typing import Any
 import trio
 from trio.testing import MockClock
 
-from stopgo.gateway.cli.policy_command import history_lines, policy_lines
+from stopgo.gateway.cli.commands.policy_command import history_lines, policy_lines
 from tests.actors.world import World
 
 

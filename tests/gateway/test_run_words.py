@@ -16,14 +16,14 @@ from stopgo.actors.approvals.description import MAX_LINE, call_text
 from stopgo.actors.approvals.kinds import KINDS
 from stopgo.actors.approvals.yes_or_no import Approved, Rejected
 from stopgo.actors.common.errors import Fault
-from stopgo.actors.log import events as e
-from stopgo.actors.log.event_json import encode
-from stopgo.actors.log.outcomes import Chosen, Ended, NodeEnd, NotSent, Replied, StepFailed
+from stopgo.actors.log.words import events as e
+from stopgo.actors.log.words.event_json import encode
+from stopgo.actors.log.words.outcomes import Chosen, Ended, NodeEnd, NotSent, Replied, StepFailed
 from stopgo.actors.tools.tool import ToolResult
-from stopgo.config.nodes import LlmNode, RouterNode, SequentialNode
-from stopgo.gateway.cli.progress import ProgressView, routers
-from stopgo.gateway.cli.terminal import colourful, printable
-from stopgo.gateway.cli.typed_reply import (
+from stopgo.config.sections.nodes import LlmNode, RouterNode, SequentialNode
+from stopgo.gateway.cli.terminal.progress import ProgressView, routers
+from stopgo.gateway.cli.terminal.terminal import colourful, printable
+from stopgo.gateway.cli.terminal.typed_reply import (
     PROMPTS,
     Edit,
     Fill,

@@ -12,7 +12,7 @@ import trio
 from trio.testing import MockClock
 
 from stopgo.gateway import serve_process
-from stopgo.gateway.cli.interrupt import Interrupt
+from stopgo.gateway.cli.process.interrupt import Interrupt
 from stopgo.gateway.signals import REPEAT, distinct, stops
 
 

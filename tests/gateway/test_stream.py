@@ -12,17 +12,17 @@ import pytest
 import trio
 
 from stopgo.actors.common.errors import AgentError
-from stopgo.actors.log import events
-from stopgo.actors.log.deltas import ModelDelta, ToolProgress
-from stopgo.actors.models.messages import ArgumentsDelta, TextDelta
+from stopgo.actors.log.words import events
+from stopgo.actors.log.words.deltas import ModelDelta, ToolProgress
+from stopgo.actors.models.messages.messages import ArgumentsDelta, TextDelta
 from stopgo.actors.tools.tool import Progress
-from stopgo.gateway import examples as ex
+from stopgo.gateway.contract import examples as ex
+from stopgo.gateway.contract.shape_schema import components
 from stopgo.gateway.http.event_stream import HEARTBEAT
 from stopgo.gateway.http.http_connection import SEND_TIMEOUT
 from stopgo.gateway.http.http_server import HttpServer
 from stopgo.gateway.http.request_task import PIECE
 from stopgo.gateway.http.responses import STRETCH
-from stopgo.gateway.wire.shape_schema import components
 from stopgo.runtime.journal.protocol import NewEvent
 
 pytestmark = pytest.mark.repeat(5)

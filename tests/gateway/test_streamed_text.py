@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stopgo.gateway.cli.follower import StreamedText
+from stopgo.gateway.cli.terminal.follower import StreamedText
 
 BEGINS = "|"
 

@@ -11,7 +11,7 @@ import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
 
-from stopgo.gateway.cli.terminal import Terminal
+from stopgo.gateway.cli.terminal.terminal import Terminal
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from stopgo.gateway.cli import agent_contacts
+from stopgo.gateway.cli.client import agent_contacts
 from stopgo.gateway.cli.main import main
 from tests.canary import KEY
 from tests.gateway.card_server import CARD, card_server
@@ -261,6 +261,6 @@ def test_nothing_is_contacted_where_there_are_no_agents(tmp_path: Path) -> None:
 import sys
 from stopgo.gateway.cli.main import main
 assert main(["tree", "--config", "agent.yaml"]) == 0
-assert not {"httpx2", "stopgo.gateway.cli.agent_contacts"} & set(sys.modules)
+assert not {"httpx2", "stopgo.gateway.cli.client.agent_contacts"} & set(sys.modules)
 """
     subprocess.run([sys.executable, "-c", program], cwd=tmp_path, check=True, capture_output=True)

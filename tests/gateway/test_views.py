@@ -9,21 +9,21 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from stopgo.actors.agent.lists import ApprovalPage, ConversationPage, ListedTool
 from stopgo.actors.approvals.yes_or_no import Approved
 from stopgo.actors.common import errors
-from stopgo.actors.conversation.lists import ApprovalPage, ConversationPage, ListedTool
 from stopgo.actors.conversation.result import Result, turn_of
 from stopgo.actors.gate.halt import HaltState
-from stopgo.actors.log import events
-from stopgo.actors.log.deltas import ModelDelta
-from stopgo.actors.log.head import RunHead
-from stopgo.actors.models.messages import ArgumentsDelta
-from stopgo.actors.models.usage import Spent
-from stopgo.actors.tools.health import Health, PartHealth
+from stopgo.actors.log.fold.head import RunHead
+from stopgo.actors.log.words import events
+from stopgo.actors.log.words.deltas import ModelDelta
+from stopgo.actors.models.messages.messages import ArgumentsDelta
+from stopgo.actors.models.messages.usage import Spent
+from stopgo.actors.servers.health import Health, PartHealth
 from stopgo.actors.tools.tool import Hints, Tool, ToolResult
-from stopgo.gateway import examples as ex
-from stopgo.gateway import views
-from stopgo.gateway.wire.declaration import SHAPES
+from stopgo.gateway.contract import examples as ex
+from stopgo.gateway.contract.declaration import SHAPES
+from stopgo.gateway.rest import views
 from stopgo.runtime.journal.protocol import Event
 from stopgo.runtime.journal.question import Question
 from stopgo.runtime.json_text import dump_wire

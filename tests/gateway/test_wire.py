@@ -6,9 +6,9 @@ from typing import Annotated, Any, Literal
 
 import pytest
 
-from stopgo.gateway.wire import declaration
-from stopgo.gateway.wire.declaration import SHAPES, Shape, With, about, maybe
-from stopgo.gateway.wire.shape_schema import about_shape, components, is_never_empty, plain, schema
+from stopgo.gateway.contract import declaration
+from stopgo.gateway.contract.declaration import SHAPES, Shape, With, about, maybe
+from stopgo.gateway.contract.shape_schema import about_shape, components, is_never_empty, plain, schema
 from stopgo.runtime.json_text import dump_wire
 
 

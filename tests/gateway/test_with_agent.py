@@ -10,10 +10,10 @@ import httpx2
 import pytest
 import trio
 
-from stopgo.actors.agent import Agent
-from stopgo.actors.open_agent import open_agent
-from stopgo.config.agent_config import AgentConfig
+from stopgo.actors.agent.agent import Agent
+from stopgo.actors.agent.open_agent import open_agent
 from stopgo.config.load import load_config
+from stopgo.config.sections.agent_config import AgentConfig
 from stopgo.gateway.servers.resource_store import ResourceStore
 from stopgo.gateway.servers.resources import resource_server
 

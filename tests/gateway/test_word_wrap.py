@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stopgo.gateway.cli.word_wrap import WordWrap, wrapped
+from stopgo.gateway.cli.terminal.word_wrap import WordWrap, wrapped
 
 TEXTS = st.text(st.sampled_from("ab1 \n漢\u0301"), max_size=60)
 

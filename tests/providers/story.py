@@ -11,10 +11,10 @@ import attrs
 import httpx2
 import trio
 
-from stopgo.actors.agent import Agent
-from stopgo.actors.models.errors import UnknownProvider
-from stopgo.actors.models.model import Model
-from stopgo.actors.open_agent import open_agent
+from stopgo.actors.agent.agent import Agent
+from stopgo.actors.agent.open_agent import open_agent
+from stopgo.actors.models.messages.errors import UnknownProvider
+from stopgo.actors.models.providers.model import Model
 from tests.actors.world import HARMLESS, PATIENCE, READ_ONLY, World, wall
 from tests.providers.servers.model_server import SETTINGS, ModelServer
 from tests.providers.tools import TOOLS

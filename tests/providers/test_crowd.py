@@ -13,8 +13,8 @@ import httpx2
 import trio
 from trio.testing import MockClock
 
+from stopgo.actors.agent.open_agent import open_agent
 from stopgo.actors.conversation.result import Result
-from stopgo.actors.open_agent import open_agent
 from tests.actors.world import PATIENCE, READ_ONLY, World, answer, wall
 
 RUNS = 200

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 import pytest
 
-from stopgo.actors.models.messages import ModelTool
+from stopgo.actors.models.messages.messages import ModelTool
 from tests.canary import KEY
 from tests.providers.servers.http import Request
 from tests.providers.servers.model_server import DIALECTS, judge

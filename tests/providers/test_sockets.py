@@ -123,7 +123,7 @@ async def test_cancelling_closes_the_connection(
     async with story_of(tmp_path, kind, stream=stream) as (story, server):
         server.always = Broken("call", then=(Pause(10_000),))
         async with story.agent() as agent:
-            turn = await agent.start_conversation(SENTENCE, wait=False)
+            turn = await agent.post_conversation(SENTENCE)
             await server.asked.wait()
             await wait_all_tasks_blocked(0.05)
             assert server.left == 0

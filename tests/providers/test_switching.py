@@ -14,8 +14,7 @@ import trio
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from stopgo.actors.models.client import ModelClient
-from stopgo.actors.models.messages import (
+from stopgo.actors.models.messages.messages import (
     AssistantMessage,
     ChatMessage,
     ModelReply,
@@ -26,9 +25,10 @@ from stopgo.actors.models.messages import (
     UserMessage,
     unheard,
 )
-from stopgo.actors.models.model import Model
 from stopgo.actors.models.open_model import open_model
-from stopgo.config.models import Api, ModelSpec, Provider
+from stopgo.actors.models.providers.client import ModelClient
+from stopgo.actors.models.providers.model import Model
+from stopgo.config.sections.models import Api, ModelSpec, Provider
 from tests.providers.servers.azure import VERSION
 from tests.providers.servers.model_server import DIALECTS, SETTINGS
 from tests.providers.servers.talk import Heard, Json, Said, SaidCall

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stopgo.actors.approvals.description import call_text, describe, describe_elicitation
-from stopgo.gateway.cli.terminal import printable
+from stopgo.gateway.cli.terminal.terminal import printable
 from stopgo.gateway.log_lines import in_one_line
 from stopgo.runtime.visible_text import is_hidden, visible
 

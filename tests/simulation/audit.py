@@ -10,10 +10,10 @@ import attrs
 
 from stopgo.actors.approvals.kinds import approval_of
 from stopgo.actors.gate.halt import RULE
-from stopgo.actors.log import events as e
-from stopgo.actors.log import keys
-from stopgo.actors.log.state import Conversation, fold
-from stopgo.runtime.journal.memory_stream import Intent
+from stopgo.actors.log.fold.state import Conversation, fold
+from stopgo.actors.log.words import events as e
+from stopgo.actors.log.words import keys
+from stopgo.runtime.journal.memory.memory_stream import Intent
 from stopgo.runtime.journal.protocol import Command, Event
 from stopgo.runtime.journal.question import Question
 from stopgo.runtime.journal.summary import Row

@@ -22,20 +22,20 @@ import attrs
 import pytest
 import trio
 
-from stopgo.actors.agent import Agent
+from stopgo.actors.agent.agent import Agent
+from stopgo.actors.agent.open_agent import LOG_VERSION, open_agent
 from stopgo.actors.common.errors import AgentError
-from stopgo.actors.conversation import other_members
-from stopgo.actors.conversation.other_members import POLL
-from stopgo.actors.open_agent import LOG_VERSION, open_agent
+from stopgo.actors.workers import other_members
+from stopgo.actors.workers.other_members import POLL
 from stopgo.gateway.testing.killing_journal import EDGES, Kill, Killed, KillingJournal
 from stopgo.gateway.testing.virtual_time import run_in_virtual_time
 from stopgo.runtime.event_bus import Crashed, Subscription
 from stopgo.runtime.journal.errors import JournalUnavailable, NeedsNewer
 from stopgo.runtime.journal.local_member import LocalMember
-from stopgo.runtime.journal.memory import MemoryJournal
+from stopgo.runtime.journal.memory.memory_journal import MemoryJournal
 from stopgo.runtime.journal.ownership import HINTS_LOST
 from stopgo.runtime.journal.protocol import Event, Journal
-from stopgo.runtime.journal.sqlite import open_sqlite
+from stopgo.runtime.journal.sqlite.sqlite_journal import open_sqlite
 from tests.actors.watcher_audit import Watcher
 from tests.crash.noting_journal import NotingJournal
 
@@ -413,7 +413,7 @@ class FleetSimulation(Simulation):
             return
         for id, log in list(member.agent._cast.services.logs.live.items()):
             events = await self.world.store.events_since(id, 0)
-            if member.killing.dead or not cast(LocalMember, self.world.store)._owners.holds(log.tenure.fence):
+            if member.killing.dead or not cast(LocalMember, self.world.store)._owners.owns(log.tenure.fence):
                 continue
             if len(events) >= log.state.last_seq and (told := difference(log.state, events)):
                 self.world.wrongs.append(f"{id}: {told}")
@@ -441,8 +441,8 @@ class FleetSimulation(Simulation):
                 )
             if cast_.services.logs.active_runs.count:
                 self.world.wrongs.append(f"{cast_.services.logs.active_runs.count} runs count as moving")
-            if cast_.services.tokens._held:
-                self.world.wrongs.append(f"tokens are still held: {cast_.services.tokens._held}")
+            if cast_.services.tokens._tokens:
+                self.world.wrongs.append(f"tokens are still held: {cast_.services.tokens._tokens}")
 
 
 def has_killed(error: BaseException) -> bool:

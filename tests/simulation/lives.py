@@ -19,18 +19,18 @@ import trio._core._run
 import trio.testing
 import yaml
 
-from stopgo.actors.agent import Agent
-from stopgo.actors.log import write_behind
-from stopgo.actors.log.events import RunEnd
-from stopgo.actors.log.state import fold
-from stopgo.actors.open_agent import LOG_VERSION, open_agent
+from stopgo.actors.agent.agent import Agent
+from stopgo.actors.agent.open_agent import LOG_VERSION, open_agent
+from stopgo.actors.log.fold.state import fold
+from stopgo.actors.log.words.events import RunEnd
+from stopgo.actors.log.writer import write_behind
 from stopgo.gateway.testing.crash_points import survive
 from stopgo.gateway.testing.killing_journal import KillingJournal
 from stopgo.gateway.testing.virtual_time import run_in_virtual_time
 from stopgo.runtime.event_bus import Crashed
-from stopgo.runtime.journal.memory import MemoryJournal
+from stopgo.runtime.journal.memory.memory_journal import MemoryJournal
 from stopgo.runtime.journal.protocol import Event, Journal
-from stopgo.runtime.journal.sqlite import open_sqlite
+from stopgo.runtime.journal.sqlite.sqlite_journal import open_sqlite
 from stopgo.runtime.stores.transfer import copy_journal
 from tests.crash.noting_journal import NotingJournal
 from tests.crash.verify_agents import check_agents
@@ -234,8 +234,8 @@ class Simulation:
             wrongs.append(f"{cast.conversations.active} conversations are still in memory")
         if cast.services.logs.active_runs.count:
             wrongs.append(f"{cast.services.logs.active_runs.count} runs count as moving")
-        if cast.services.tokens._held:
-            wrongs.append(f"tokens are still held: {list(cast.services.tokens._held.values())}")
+        if cast.services.tokens._tokens:
+            wrongs.append(f"tokens are still held: {list(cast.services.tokens._tokens.values())}")
         assert self.world.store is not None
         if open_work := await self.world.store.open_work():
             wrongs.append(f"there is open work: {open_work}")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import attrs
 import trio
 
-from stopgo.actors.log import events as e
+from stopgo.actors.log.words import events as e
 from stopgo.actors.tools.delegation import MESSAGE
 from stopgo.runtime.journal.protocol import Event
 from tests.crash.remote_agent import TOOL, Finds, Job, RemoteAgent, Trouble

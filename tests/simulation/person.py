@@ -11,7 +11,7 @@ from typing import Any
 import attrs
 import trio
 
-from stopgo.actors.agent import Agent
+from stopgo.actors.agent.agent import Agent
 from stopgo.actors.common.errors import AgentError
 from stopgo.actors.conversation.result import Turn
 from stopgo.runtime.journal.protocol import Journal
@@ -143,9 +143,8 @@ class Person:
         key, token, wait = self._first, self._token("start", 0.4), self.rng.random() < 0.7
 
         async def start(agent: Agent) -> Turn:
-            return await agent.start_conversation(
-                f"{self.name} 0", id=self.id, key=key, token=token, wait=wait
-            )
+            begin = agent.start_conversation if wait else agent.post_conversation
+            return await begin(f"{self.name} 0", id=self.id, key=key, token=token)
 
         self._order(agent, nursery, key, start, ALWAYS)
 
@@ -180,13 +179,12 @@ class Person:
         key = self._key("message")
         text = f"{self.name} {self._numbers}"
         token, wait = self._token(key, 0.3), self.rng.random() < 0.7
-        self._order(
-            agent,
-            nursery,
-            key,
-            lambda agent: agent.send(self.id, text, key=key, token=token, wait=wait),
-            SENDING,
-        )
+
+        async def send(agent: Agent) -> Turn:
+            command = agent.send if wait else agent.post
+            return await command(self.id, text, key=key, token=token)
+
+        self._order(agent, nursery, key, send, SENDING)
 
     async def _delete(self, agent: Agent) -> Turn:
         try:
@@ -331,7 +329,8 @@ async def _send(id: str, text: str, key: str, agent: Agent) -> Turn:
 async def _decide(
     question: str, words: Mapping[str, Any], key: str, token: str | None, wait: bool, agent: Agent
 ) -> Turn:
-    return await agent.decide(question, words, key=key, token=token, wait=wait)
+    decide = agent.decide if wait else agent.post_decision
+    return await decide(question, words, key=key, token=token)
 
 
 def _has_arguments(question: Question) -> bool:

@@ -8,13 +8,13 @@ from typing import Any, cast
 
 import attrs
 
-from stopgo.actors.log.write_behind import MOMENT, ROUNDS
+from stopgo.actors.log.writer.write_behind import MOMENT, ROUNDS
 from stopgo.actors.tools.tool import Hints
-from stopgo.config.a2a import RemoteAgentConfig
-from stopgo.config.agent_config import AgentConfig, LimitsConfig, ToolsConfig
-from stopgo.config.approval import ApprovalConfig, Condition, Rule
-from stopgo.config.mcp import McpServerConfig
-from stopgo.config.tree import tree_from_stored
+from stopgo.config.checks.tree import tree_from_stored
+from stopgo.config.sections.a2a import RemoteAgentConfig
+from stopgo.config.sections.agent_config import AgentConfig, LimitsConfig, ToolsConfig
+from stopgo.config.sections.approval import ApprovalConfig, Condition, Rule
+from stopgo.config.sections.mcp import McpServerConfig
 from stopgo.gateway.testing.killing_journal import EDGES, Kill
 
 from .trees import grow, with_agents, with_rejections_contained

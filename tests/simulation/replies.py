@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from random import Random
 from typing import Any
 
-from stopgo.actors.models.messages import ModelReply, ModelRequest, ToolCall, Usage
+from stopgo.actors.models.messages.messages import ModelReply, ModelRequest, ToolCall, Usage
 from stopgo.actors.tools.delegation import MESSAGE
 from tests.crash.remote_agent import TOOL as DELEGATE
 

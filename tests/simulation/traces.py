@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import attrs
 
-from stopgo.config.agent_config import AgentConfig
+from stopgo.config.sections.agent_config import AgentConfig
 from stopgo.gateway.telemetry.run_spans import RunSpans
 from stopgo.gateway.telemetry.spans import Place, RunTrace, Span
 from stopgo.runtime.clock import WallClock

@@ -15,8 +15,8 @@ import attrs
 import trio
 
 from stopgo.actors.gate.gate import judge, policy_scopes, root_scope
-from stopgo.actors.log import events as e
-from stopgo.actors.models.messages import (
+from stopgo.actors.log.words import events as e
+from stopgo.actors.models.messages.messages import (
     AssistantMessage,
     ChatMessage,
     Emit,
@@ -26,7 +26,7 @@ from stopgo.actors.models.messages import (
     ToolCall,
     ToolMessage,
 )
-from stopgo.actors.tools.server_status import ServerStatus
+from stopgo.actors.servers.server_status import ServerStatus
 from stopgo.actors.tools.tool import (
     Authenticate,
     CallTool,
@@ -38,8 +38,8 @@ from stopgo.actors.tools.tool import (
     ToolResult,
     ToolUnavailable,
 )
-from stopgo.config.mcp import McpServerConfig
-from stopgo.config.tree import tree_from_stored
+from stopgo.config.checks.tree import tree_from_stored
+from stopgo.config.sections.mcp import McpServerConfig
 from stopgo.gateway.testing.killing_journal import Killed, KillingJournal
 from stopgo.runtime.context import Behaviour, Context
 from stopgo.runtime.journal.protocol import Event, Journal

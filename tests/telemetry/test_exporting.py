@@ -244,7 +244,7 @@ def test_without_traces_a_trace_is_passed_on_unchanged(serve: Serve, tmp_path: P
 
 def test_without_traces_nothing_of_the_sdk_is_imported() -> None:
     code = (
-        "import sys, stopgo.gateway.serve_process, stopgo.gateway.cli.main, stopgo.actors.mcp.sdk\n"
+        "import sys, stopgo.gateway.serve_process, stopgo.gateway.cli.main, stopgo.actors.mcp.wire.sdk\n"
         "print([each for each in sys.modules if each.startswith(('opentelemetry.sdk', 'opentelemetry.exp'))])"
     )
     told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -8,8 +8,8 @@ import attrs
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stopgo.actors.log.events import Origin, RunStarted
-from stopgo.actors.log.record import Run
+from stopgo.actors.log.fold.record import Run
+from stopgo.actors.log.words.events import Origin, RunStarted
 from stopgo.gateway.telemetry.spans import Place, RunTrace, nodes_around
 
 STARTED = RunStarted("run", 1, "command", "tree", 1, token=False)

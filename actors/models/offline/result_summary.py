@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ....runtime.json_text import load_provider
-from ..messages import ToolMessage
+from ..messages.messages import ToolMessage
 from .vocabulary import kinds, name_words, singular
 
 _REJECTED = "Operation rejected"

@@ -24,13 +24,13 @@ from typing import Any
 import attrs
 import trio
 
-from ..argument_schema import accepted_types, parse_number, properties, required
-from ..messages import Emit, ModelReply, ModelRequest, ModelTool, ToolCall
+from ..messages.argument_schema import accepted_types, parse_number, properties, required
+from ..messages.messages import Emit, ModelReply, ModelRequest, ModelTool, ToolCall
 from . import vocabulary
 from .result_summary import summarise
 from .vocabulary import Word, doubt, kinds, name_words, noun, split
 
-_LOOKS_LIKE_ID = re.compile(r"[0-9]{6,}")
+_ID_SHAPE = re.compile(r"[0-9]{6,}")
 _MARK = re.compile(r"\[MCP:[^]]*\] ")
 """Before the description that the tool's server gives."""
 _BY_POSITION = ("pattern", "name", "query")
@@ -142,7 +142,7 @@ class Understanding:
         # Words that look like values come first, because the others may still have another meaning.
         open_words = [word for word in self.free if _may_be_value(word, self.changes)]
         for word in sorted(open_words, key=lambda word: not word.is_value):
-            is_id = "id" in self.parameters and _LOOKS_LIKE_ID.fullmatch(word.text)
+            is_id = "id" in self.parameters and _ID_SHAPE.fullmatch(word.text)
             for name in ("id",) if is_id else _BY_POSITION:
                 open_to_it = name in self.parameters and name not in self.arguments
                 if open_to_it and self._bind(name, word, literal=True):

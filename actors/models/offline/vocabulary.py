@@ -137,7 +137,7 @@ _TOKEN = re.compile(
     r"""(?:(?P<quote>["'`])(?P<inner>.*?)(?P=quote)|[‘“„«](?P<marked>[^’”“»]*)[’”“»])(?!\w)[.:!?]*"""
     r"|=|[^\s=,;]+"
 )
-_LOOKS_LIKE_VALUE = re.compile(r"[\d\-_./~@:*\\^$+]")
+_VALUE_SHAPE = re.compile(r"[\d\-_./~@:*\\^$+]")
 _LONGEST = 2_000
 """Characters. A longer text is not a simple sentence."""
 
@@ -155,7 +155,7 @@ class Word:
     @property
     def is_value(self) -> bool:
         """Whether the word looks like a name or a number rather than a word of English."""
-        return self.quoted or bool(_LOOKS_LIKE_VALUE.search(self.text))
+        return self.quoted or bool(_VALUE_SHAPE.search(self.text))
 
 
 def split(text: str, tools: Iterable[str]) -> list[Word]:

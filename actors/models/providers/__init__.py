@@ -1,5 +1,5 @@
-"""The wire formats of the providers: one codec for each, and the parts that they share.
+"""The providers: their addresses, logins and connections, and what is peculiar to each.
 
-Belongs here: requests, answers and errors of a provider's API. Not here: retries and deadlines, which the
-model actor handles. Read first: `codec.py`, then any `*_codec.py`.
+Belongs here: everything between a codec and the network. Not here: the wire formats (`codecs`); retries and
+deadlines, which the model actor handles. Read first: `model.py`, then `http_model.py`.
 """

@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import httpx2
 
-from ....config.models import ModelSpec
+from ....config.sections.models import ModelSpec
 from ....runtime.json_text import dump_wire, load
-from ..client import ModelClient
-from ..messages import Emit, ModelReply, ModelRequest
-from .anthropic_codec import AnthropicCodec
+from ..codecs.anthropic_codec import AnthropicCodec
+from ..codecs.codec import Codec
+from ..messages.messages import Emit, ModelReply, ModelRequest
 from .claude_families import VERSION, version_for
-from .codec import Codec
+from .client import ModelClient
 from .endpoints import endpoint, secrets_of
 from .key_mask import KeyMask, masked
-from .reading import failed_answer, failures_of, read_reply
+from .reading import failed_response, failures_of, read_reply
 
 if TYPE_CHECKING:
     from anthropic import AsyncAnthropic
@@ -63,7 +63,7 @@ class AnthropicModel:
             ) as answer:
                 return await read_reply(answer.http_response, self.codec, request, emit)
         except anthropic.APIStatusError as error:
-            raise failed_answer(error.response, error.response.content) from None
+            raise failed_response(error.response, error.response.content) from None
         except anthropic.APIConnectionError as error:
             cause = error.__cause__
         # Raise outside the handler; inside, the SDK's wrapper would replace the exception's own cause.

@@ -17,7 +17,7 @@ import attrs
 import httpx2
 import trio
 
-from ..messages import ModelFailed
+from ..messages.messages import ModelFailed
 from .cloud_tokens import told
 
 

@@ -16,16 +16,16 @@ from urllib.parse import quote
 
 import attrs
 
-from ....config.models import ModelSpec
-from ..client import ModelClient
-from ..model import Model
+from ....config.sections.models import ModelSpec
+from ..codecs.openai_codec import OpenAICodec
+from ..codecs.profiles import PROFILES
+from ..codecs.responses_codec import AZURE
+from .client import ModelClient
 from .cloud_tokens import SCOPE_AZURE, SCOPE_AZURE_V1, azure_login
 from .endpoints import api_of, endpoint, is_dated
 from .http_model import model_at
-from .openai_codec import OpenAICodec
+from .model import Model
 from .openai_model import ChatModel, responses_model
-from .profiles import PROFILES
-from .responses_codec import AZURE
 
 
 def azure_model(spec: ModelSpec, environ: Mapping[str, str], client: ModelClient) -> Model:

@@ -18,14 +18,14 @@ from urllib.parse import quote
 import attrs
 import httpx2
 
-from ....config.models import ModelSpec, is_claude
-from ..client import ModelClient
-from .anthropic_codec import AnthropicCodec
+from ....config.sections.models import ModelSpec, is_claude
+from ..codecs.anthropic_codec import AnthropicCodec
+from ..codecs.bedrock_events import InvokeCodec
+from ..codecs.codec import Codec
+from ..codecs.converse_codec import ConverseCodec
 from .aws_login import AwsLogin
-from .bedrock_events import InvokeCodec
 from .claude_families import VERSION, WITH_SAMPLING, takes_sampling, version_for
-from .codec import Codec
-from .converse_codec import ConverseCodec
+from .client import ModelClient
 from .endpoints import MissingBaseUrl, aws_region, endpoint
 from .http_model import HttpModel, model_at
 

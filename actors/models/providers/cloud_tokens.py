@@ -19,7 +19,7 @@ import attrs
 import httpx2
 import trio
 
-from ..messages import ModelFailed
+from ..messages.messages import ModelFailed
 
 RENEW_BEFORE = 300.0
 """Seconds before its end at which a token is renewed."""

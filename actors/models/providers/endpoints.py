@@ -11,13 +11,13 @@ from urllib.parse import quote
 import attrs
 import httpx2
 
-from ....config.models import Api, ModelSpec, reasons
-from ....config.secrets import secrets_in, secrets_of_values
-from ..errors import ModelUnusable
+from ....config.sections.models import Api, ModelSpec, reasons
+from ....config.sections.secrets import secrets_in, secrets_of_values
+from ..codecs.ollama_options import NATIVE_ONLY
+from ..codecs.profiles import PROFILES, ProviderPlace
+from ..messages.errors import ModelUnusable
 from .aws_login import region_of_profile
 from .cloud_tokens import told
-from .ollama_options import NATIVE_ONLY
-from .profiles import PROFILES, ProviderPlace
 
 
 class MissingApiKey(ModelUnusable):

@@ -10,13 +10,13 @@ from typing import Protocol
 import attrs
 import httpx2
 
-from ....config.models import ModelSpec
+from ....config.sections.models import ModelSpec
 from ....runtime.json_text import dump_wire
-from ..client import ModelClient
-from ..messages import Emit, ModelFailed, ModelReply, ModelRequest
-from .codec import Codec
+from ..codecs.codec import Codec
+from ..codecs.google_codec import GoogleCodec, path
+from ..messages.messages import Emit, ModelFailed, ModelReply, ModelRequest
+from .client import ModelClient
 from .endpoints import Endpoint, endpoint, secrets_of
-from .google_codec import GoogleCodec, path
 from .key_mask import KeyMask, masked
 from .reading import failures_of, read_reply
 
@@ -26,7 +26,7 @@ class ModelLogin(Protocol):
 
     @property
     def secrets(self) -> Sequence[str]:
-        """What no error may show."""
+        """The secrets to mask in errors."""
         ...
 
     async def headers(self, url: httpx2.URL, body: bytes) -> Mapping[str, str]:

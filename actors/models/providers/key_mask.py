@@ -7,8 +7,8 @@ of a call. Replies are shown, stored, recorded and sent to tools.
    `sk-test` is not masked inside `latest-sk-tests`, and no part of a masked token remains. An escape, such as
    `\\n` or `%20`, is no part of a token.
 2. A key that is a word, such as `ollama`, is masked only where the text says that it is a secret
-   (`tools/masking.py`). Keys shorter than `SHORTEST` are never masked.
-3. A piece of a stream is held back while it may be the beginning of a key.
+   (`servers/masking.py`). Keys shorter than `SHORTEST` are never masked.
+3. A piece of a stream is kept back while it may be the beginning of a key.
 4. A reply whose original form quotes a key is sent back to the provider in ours.
 """
 
@@ -20,9 +20,9 @@ from typing import Any
 
 import attrs
 
-from ....config.secrets import MASK, SHORTEST, is_word
-from ...tools.masking import BEGINNING, Secrets
-from ..messages import ArgumentsDelta, Delta, Emit, ModelReply, TextDelta
+from ....config.sections.secrets import MASK, SHORTEST, is_word
+from ...servers.masking import BEGINNING, Secrets
+from ..messages.messages import ArgumentsDelta, Delta, Emit, ModelReply, TextDelta
 
 CUT = "..."
 """Ends a sentence that was cut."""
@@ -66,7 +66,7 @@ class KeyMask:
         """Whether there is surely nothing to mask in a text, and no key that begins at its end."""
         return self._begun.search(text) is None and not self._has_words
 
-    def held(self, text: str) -> int:
+    def pending(self, text: str) -> int:
         """The number of characters at the end that may belong to a key."""
         return max((_overlap(text, token) for token in self.tokens), default=0)
 
@@ -117,24 +117,24 @@ class _MaskedPieces:
     _mask: KeyMask
     _before: str = ""
     """The last characters that were passed on."""
-    _held: str = ""
+    _pending: str = ""
 
     def feed(self, piece: str) -> str:
         """The next piece to pass on; may be empty."""
-        if not self._held and self._mask.is_free(piece):  # most pieces
+        if not self._pending and self._mask.is_free(piece):  # most pieces
             self._before = (self._before + piece)[-_CONTEXT:]
             return piece
-        text = self._held + piece
-        held = self._mask.held(text)
-        self._held = text[len(text) - held :]
-        return self._passed(text[: len(text) - held], self._held)
+        text = self._pending + piece
+        pending = self._mask.pending(text)
+        self._pending = text[len(text) - pending :]
+        return self._passed(text[: len(text) - pending], self._pending)
 
     def rest(self) -> str:
-        text, self._held = self._held, ""
+        text, self._pending = self._pending, ""
         return self._passed(text, "")
 
     def _passed(self, text: str, after: str) -> str:
-        # The held characters show whether a key before them is whole.
+        # The characters kept back show whether a key before them is whole.
         shown = self._mask.mask(f"{self._before}{text}{after[:1]}")
         shown = shown[len(self._before) : len(shown) - len(after[:1])]
         self._before = (self._before + text)[-_CONTEXT:]
@@ -158,7 +158,7 @@ class MaskedDeltas:
         self._pass(delta, pieces.feed(delta.json if isinstance(delta, ArgumentsDelta) else delta.text))
 
     def end(self) -> None:
-        """Pass on the held pieces."""
+        """Pass on the pieces that were kept back."""
         for delta, pieces in self._pieces.values():
             self._pass(delta, pieces.rest())
 

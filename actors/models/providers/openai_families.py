@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import re
 
-from ....config.models import ModelSpec
-from ..errors import UnacceptedSetting
-from .json_fields import mapping
+from ....config.sections.models import ModelSpec
+from ..codecs.json_fields import mapping
+from ..messages.errors import UnacceptedSetting
 
 SAMPLING = ("temperature", "top_p")
 

@@ -19,18 +19,18 @@ from collections.abc import Mapping
 import attrs
 import httpx2
 
-from ....config.models import ModelSpec
-from ..client import ModelClient
-from ..messages import Emit, ModelFailed, ModelReply, ModelRequest
-from ..model import Model
+from ....config.sections.models import ModelSpec
+from ..codecs.ollama_codec import OllamaCodec
+from ..codecs.openai_codec import OpenAICodec
+from ..codecs.profiles import PROFILES
+from ..codecs.refused_members import MOST, without_refused
+from ..codecs.responses_codec import COMPATIBLE, OPENAI, ResponsesCodec, ResponsesFlavour, origin_of
+from ..messages.messages import Emit, ModelFailed, ModelReply, ModelRequest
+from .client import ModelClient
 from .endpoints import CHAT_ONLY, RESPONSES_ONLY, Endpoint, api_of, endpoint, is_openais, secrets_of
 from .http_model import HttpModel, model_at, with_own_headers
 from .key_mask import KeyMask
-from .ollama_codec import OllamaCodec
-from .openai_codec import OpenAICodec
-from .profiles import PROFILES
-from .refused_members import MOST, without_refused
-from .responses_codec import COMPATIBLE, OPENAI, ResponsesCodec, ResponsesFlavour, origin_of
+from .model import Model
 
 logger = logging.getLogger(__name__)
 

@@ -13,11 +13,11 @@ from ....runtime.json_text import load_provider
 from ...common.http_proxies import said_by_proxy
 from ...common.sse_parser import EventTooLarge
 from ...common.tls import distrusted, why_unreached
-from ..errors import ModelUnusable
-from ..messages import Emit, ModelFailed, ModelReply, ModelRequest
-from .codec import Codec, ReplyStream, empty_answer, ended_early, not_understood
-from .faults import from_answer
-from .framing import Framing, framing_in, framing_of
+from ..codecs.codec import Codec, ReplyStream, empty_reply, ended_early, not_understood
+from ..codecs.faults import from_response
+from ..codecs.framing import Framing, framing_in, framing_of
+from ..messages.errors import ModelUnusable
+from ..messages.messages import Emit, ModelFailed, ModelReply, ModelRequest
 from .key_mask import KeyMask
 
 MAX_BYTES = 32 * 1024 * 1024
@@ -26,7 +26,7 @@ LINGER = 0.5
 """Seconds to wait for the end of the stream after a complete reply, so that the connection can be reused."""
 
 
-class AnswerRefused(httpx2.HTTPError):
+class ResponseRefused(httpx2.HTTPError):
     """The answer is larger than `MAX_BYTES`, or compressed although the request accepts only `identity`."""
 
 
@@ -39,7 +39,7 @@ class _LimitedStream(httpx2.AsyncByteStream):
         async for chunk in self._stream:
             left -= len(chunk)
             if left < 0:
-                raise AnswerRefused(f"the answer is larger than {MAX_BYTES // 1024 // 1024} MiB")
+                raise ResponseRefused(f"the answer is larger than {MAX_BYTES // 1024 // 1024} MiB")
             yield chunk
 
     async def aclose(self) -> None:
@@ -50,7 +50,7 @@ async def limit_body(response: httpx2.Response) -> None:
     """Limit the body of a response. An event hook, so that it also applies to bodies that an SDK reads."""
     if response.headers.get("content-encoding", "identity") != "identity":
         # A few compressed bytes may expand to gigabytes.
-        raise AnswerRefused("the answer is compressed, although the request asked for no compression")
+        raise ResponseRefused("the answer is compressed, although the request asked for no compression")
     assert isinstance(response.stream, httpx2.AsyncByteStream)
     response.stream = _LimitedStream(response.stream)
 
@@ -60,7 +60,7 @@ async def read_reply(
 ) -> ModelReply:
     """Read the body of an answer as a reply. Raises `ModelFailed` or `httpx2.HTTPError`."""
     if not response.is_success:
-        raise failed_answer(response, await response.aread())
+        raise failed_response(response, await response.aread())
     framing = framing_of(response.headers.get("content-type", ""))
     if framing is not None:
         stream = codec.stream(request, emit)
@@ -70,7 +70,7 @@ async def read_reply(
     else:
         raw = await response.aread()
     if not raw.strip():
-        raise empty_answer("an answer of no bytes")
+        raise empty_reply("an answer of no bytes")
     try:
         body = load_provider(raw)
     except ValueError:
@@ -91,9 +91,9 @@ def _read_mistyped(raw: bytes, stream: ReplyStream) -> ModelReply:
     return stream.reply()
 
 
-def failed_answer(response: httpx2.Response, raw: bytes) -> ModelFailed:
+def failed_response(response: httpx2.Response, raw: bytes) -> ModelFailed:
     """Return the failure for an answer with an error status and the body `raw`."""
-    return from_answer(response.status_code, response.headers, raw, now=time.time())
+    return from_response(response.status_code, response.headers, raw, now=time.time())
 
 
 async def _read_events(response: httpx2.Response, framing: Framing, stream: ReplyStream) -> None:
@@ -107,7 +107,7 @@ async def _read_events(response: httpx2.Response, framing: Framing, stream: Repl
         _feed(stream, framing.end())
     except httpx2.HTTPError as error:
         # A complete reply is used even if its connection breaks or its stream is too long.
-        if isinstance(error, AnswerRefused) and not stream.ended:
+        if isinstance(error, ResponseRefused) and not stream.ended:
             raise
         if not stream.ended:
             raise ended_early(stream.usage) from None
@@ -145,7 +145,7 @@ def failures_of(name: str, mask: Callable[[], KeyMask]) -> Iterator[None]:
             usage=failure.usage,
             answer=failure.answer,
         ) from None
-    except AnswerRefused as error:
+    except ResponseRefused as error:
         raise ModelFailed(f"{name}: {error}") from None
     except httpx2.ConnectTimeout:
         raise ModelFailed(f"{name}: connecting took too long", retryable=True) from None

@@ -14,14 +14,14 @@ from urllib.parse import quote
 
 import attrs
 
-from ....config.models import ModelSpec, is_claude
-from ..client import ModelClient
-from ..messages import ModelRequest
-from .anthropic_codec import AnthropicCodec
+from ....config.sections.models import ModelSpec, is_claude
+from ..codecs.anthropic_codec import AnthropicCodec
+from ..codecs.google_codec import GoogleCodec, method
+from ..messages.messages import ModelRequest
 from .claude_families import version_for
+from .client import ModelClient
 from .cloud_tokens import google_login
 from .endpoints import endpoint
-from .google_codec import GoogleCodec, method
 from .http_model import HttpModel, model_at
 
 _VERSION = "vertex-2023-10-16"

@@ -1,6 +1,6 @@
 // Keys of events, taken apart: `1/.0.2@3.1!2:4.0` is the first tool call of a node's fourth reply in turn 1.
 
-/** `STEP` of `actors/log/keys.py`, which a test compares. */
+/** `STEP` of `actors/log/words/keys.py`, which a test compares. */
 const STEP = /^(\d+)\/((?:[.@!]\d+)*)(?:([!>])|:(\d+)(?:\.(\d+))?)?$/;
 
 /** `execution`: the key of the node's execution; `path`: its place in the tree ("0.2.1"); `call`, `index`:

@@ -33,7 +33,7 @@ from ...event_bus import EventBus, Subscription
 from .. import cursor as cursors
 from .. import note
 from ..errors import JournalUnavailable
-from ..ownership import Fence, Fleet, Held, Renewed
+from ..ownership import Fence, Fleet, Owned, Renewed
 from ..patience import until_available
 from ..protocol import (
     Accepted,
@@ -44,7 +44,9 @@ from ..protocol import (
     Event,
     Json,
     NewCommand,
+    OnCommit,
     Saved,
+    ignore_commit,
 )
 from ..question import (
     Due,
@@ -57,7 +59,6 @@ from ..question import (
 from ..store_address import LEASE
 from ..summary import Among, Census, NamedKind, Page, Row
 from ..vote import Vote, Voted
-from ..writer import OnCommit, ignore_commit
 from . import intake, note_table, owners, reads, save, tables
 from .hints import TOPIC, HintChannel
 from .owners import OwnMember
@@ -164,7 +165,7 @@ class PostgresJournal:
             self._changed(result.question.stream)
         return result
 
-    async def answer(self, stream: str, key: str) -> Json | None:
+    async def stored_reply(self, stream: str, key: str) -> Json | None:
         return await self._pool.run(lambda db: reads.reply(db, stream, key))
 
     async def inbox(self, stream: str, *, skip_damaged: bool = False) -> tuple[Command, ...]:
@@ -172,11 +173,11 @@ class PostgresJournal:
 
     # -------------------------------------------------------------- writing
 
-    async def claim(self, stream: str) -> Fence | Held:
+    async def claim(self, stream: str) -> Fence | Owned:
         return await self._pool.run(lambda db: owners.claim(db, self._member, stream))
 
-    async def holds(self, fence: Fence) -> bool:
-        return await self._pool.run(lambda db: owners.holds(db, fence))
+    async def owns(self, fence: Fence) -> bool:
+        return await self._pool.run(lambda db: owners.owns(db, fence))
 
     async def release(self, fence: Fence, leave: Collection[str] = ()) -> bool:
         left = list(leave)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import attrs
 
 from ..errors import Fenced, UnknownStream
-from ..ownership import Fence, Fleet, Held, Member, Renewed
+from ..ownership import Fence, Fleet, Member, Owned, Renewed
 from .tables import Connection
 
 _FORGOTTEN = 3600.0
@@ -36,7 +36,7 @@ def _values(fence: Fence) -> dict[str, object]:
     return {"stream": fence.stream, "node": fence.owner, "epoch": fence.epoch}
 
 
-def claim(db: Connection, member: OwnMember, stream: str) -> Fence | Held:
+def claim(db: Connection, member: OwnMember, stream: str) -> Fence | Owned:
     values = {"stream": stream, "node": member.name, "version": member.version}
     with db.pipeline():
         db.execute(_LOCK, values)
@@ -48,14 +48,14 @@ def claim(db: Connection, member: OwnMember, stream: str) -> Fence | Held:
         found = db.execute("SELECT node, demands FROM stream WHERE name = %(stream)s", values)
     if (epoch := taken.fetchone()) is not None:
         return Fence(stream, member.name, epoch[0])
-    held = found.fetchone()
-    if held is None:
+    row = found.fetchone()
+    if row is None:
         raise UnknownStream(f"stream {stream!r} does not exist")
-    owner, demands = held
-    return Held("" if demands > member.version else owner)
+    owner, demands = row
+    return Owned("" if demands > member.version else owner)
 
 
-def holds(db: Connection, fence: Fence) -> bool:
+def owns(db: Connection, fence: Fence) -> bool:
     return db.execute(f"SELECT FROM stream WHERE {_OWNED}", _values(fence)).rowcount == 1
 
 
@@ -64,13 +64,13 @@ def release(db: Connection, fence: Fence, leave: list[str]) -> bool | None:
     values = _values(fence) | {"leave": leave}
     with db.pipeline():
         db.execute(_LOCK, values)
-        held = db.execute(f"SELECT FROM stream WHERE {_OWNED}", values)
+        owned = db.execute(f"SELECT FROM stream WHERE {_OWNED}", values)
         released = db.execute(
             f"UPDATE stream SET node = NULL WHERE {_OWNED} AND NOT EXISTS (SELECT FROM inbox"
             " WHERE inbox.stream = stream.id AND open = 1 AND key <> ALL(%(leave)s::text[]))",
             values,
         )
-    return released.rowcount == 1 if held.rowcount else None
+    return released.rowcount == 1 if owned.rowcount else None
 
 
 def delete(db: Connection, fence: Fence) -> tuple[str, ...]:

@@ -49,8 +49,8 @@ LONGEST = 10.0
 """Seconds after which an operation counts as unanswered although others are answered."""
 GRACE = 0.5
 """Seconds that a cancelled operation has for its answer."""
-LOOK_EVERY = 0.25
-_LOOKS = 3
+POLL_EVERY = 0.25
+_COMPARISONS = 3
 """How often two sessions are compared: a busy pooler may give them different connections."""
 
 _DEFAULTS: Mapping[str, Any] = {
@@ -106,7 +106,7 @@ class _Work(Generic[T]):
     """Set when the operation begins, by its thread."""
     began: float = math.inf
     """The time of that, on the clock `time.monotonic`."""
-    answer: Future[T] = attrs.field(factory=Future)
+    outcome: Future[T] = attrs.field(factory=Future)
 
 
 @attrs.define(eq=False)
@@ -116,7 +116,7 @@ class Pool:
     """Bounds the number of connections."""
     _idle: list[_Session] = attrs.field(factory=list)
     _works: set[_Work[Any]] = attrs.field(factory=set)
-    _answered: float = 0.0
+    _last_reply: float = 0.0
     """The time of the last answer of the database."""
     _lock: threading.Lock = attrs.field(factory=threading.Lock)
     _closed: bool = False
@@ -132,7 +132,7 @@ class Pool:
             self._works.add(work)
             try:
                 value = await self._outcome(work)
-                self._answered = trio.current_time()
+                self._last_reply = trio.current_time()
                 return value
             except _UNAVAILABLE as error:
                 self._close_idle()  # they have most likely lost the same server
@@ -148,9 +148,9 @@ class Pool:
 
         def in_thread() -> None:
             try:
-                work.answer.set_result(self._with_session(work))
+                work.outcome.set_result(self._with_session(work))
             except BaseException as error:
-                work.answer.set_exception(error)
+                work.outcome.set_exception(error)
             with suppress(trio.RunFinishedError):
                 token.run_sync_soon(done.set)
 
@@ -162,15 +162,15 @@ class Pool:
             if work.session is None:
                 raise
             with trio.CancelScope(shield=True):
-                with trio.move_on_after(LOOK_EVERY if work.is_late else GRACE):
+                with trio.move_on_after(POLL_EVERY if work.is_late else GRACE):
                     await done.wait()
                 if not done.is_set():
                     work.session.cut()
                     with trio.move_on_after(GRACE):
                         await done.wait()
-        if not work.answer.done():  # the thread ends later, and closes its connection
+        if not work.outcome.done():  # the thread ends later, and closes its connection
             raise JournalUnavailable(_SILENT)
-        return work.answer.result()
+        return work.outcome.result()
 
     def _with_session(self, work: _Work[T]) -> T:
         session = self._take()
@@ -215,10 +215,10 @@ class Pool:
     async def watch(self) -> None:
         """End the operations that the database does not answer in time."""
         while True:
-            await trio.sleep(LOOK_EVERY)
+            await trio.sleep(POLL_EVERY)
             silent, longest = trio.current_time() - SILENCE, time.monotonic() - LONGEST
             for work in self._works:
-                if max(work.since, self._answered) < silent or work.began < longest:
+                if max(work.since, self._last_reply) < silent or work.began < longest:
                     work.is_late = True
                     work.scope.cancel()
 
@@ -263,7 +263,7 @@ def check_sessions(db: Connection, dsn: str) -> None:
     """Raises `JournalError` if a pooler gives connections of the server to others between transactions, as
     PgBouncer does with `pool_mode = transaction`: LISTEN and settings of a session would have no effect."""
     with connect(dsn) as other:
-        for _ in range(_LOOKS):
+        for _ in range(_COMPARISONS):
             if _server_process(db) == _server_process(other):
                 raise JournalError(
                     "a pooler shares the sessions of the database, as PgBouncer does with pool_mode ="

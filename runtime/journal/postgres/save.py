@@ -49,7 +49,7 @@ _CLOSE = """closed AS (UPDATE question SET state = closed.state, patch = closed.
     AS closed (id, state, patch)
     WHERE question.id = closed.id AND stream = done.id AND question.state = 'pending' RETURNING 1)"""
 # The first reply to a command is kept, unless it is refused.
-_ANSWER = """answered AS (UPDATE inbox SET open = coalesce(change.open, inbox.open),
+_REPLY = """replied AS (UPDATE inbox SET open = coalesce(change.open, inbox.open),
     at = CASE WHEN change.open = 2 THEN journal_now() ELSE at END,
     reply = CASE WHEN change.open = 2 THEN change.reply ELSE coalesce(inbox.reply, change.reply) END
     FROM done, unnest(%(keys)s::text[], %(opens)s::smallint[], %(replies)s::text[])
@@ -86,8 +86,8 @@ def prepare(commit: Commit, version: int) -> Save:
         parts.ask(asked)
     if closed := [each for each in commit.questions if isinstance(each, CloseQuestion)]:
         parts.close(closed)
-    if answered := _answers(commit):
-        parts.answer(answered, forgets=bool(commit.refuse))
+    if replies := _replies(commit):
+        parts.reply(replies, forgets=bool(commit.refuse))
     return Save(fence, commit.expected_seq, copies, parts.statement(), parts.values)
 
 
@@ -164,19 +164,19 @@ class _Parts:
         self._others.append(_CLOSE)
         self._results.append(_REFUSE.format("closed", NOT_PENDING))
 
-    def answer(self, answers: Mapping[str, tuple[int | None, Json | None]], *, forgets: bool) -> None:
+    def reply(self, changes: Mapping[str, tuple[int | None, Json | None]], *, forgets: bool) -> None:
         """`forgets`: delete the refusals that are old."""
-        replies = [reply for _, reply in answers.values()]
-        self.values |= {"keys": list(answers), "opens": [open for open, _ in answers.values()]}
+        replies = [reply for _, reply in changes.values()]
+        self.values |= {"keys": list(changes), "opens": [open for open, _ in changes.values()]}
         self.values["replies"] = [None if reply is None else json_text.dump(reply) for reply in replies]
-        self._others += [_ANSWER, _FORGET] if forgets else [_ANSWER]
+        self._others += [_REPLY, _FORGET] if forgets else [_REPLY]
 
     def statement(self) -> str:
         parts = ", ".join([_STREAM.format(self._changes), *self._others])
         return f"WITH {parts} SELECT {', '.join(self._results)} FROM done"
 
 
-def _answers(commit: Commit) -> Mapping[str, tuple[int | None, Json | None]]:
+def _replies(commit: Commit) -> Mapping[str, tuple[int | None, Json | None]]:
     """The new values of `open` and `reply`, by the keys of the commands; None: as before."""
     acknowledged = set(commit.ack)
     found: dict[str, tuple[int | None, Json | None]] = {

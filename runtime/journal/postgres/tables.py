@@ -123,7 +123,8 @@ _ADDED: _Migration = (
     "ALTER TABLE node ADD COLUMN IF NOT EXISTS version int NOT NULL DEFAULT 0",
     "CREATE INDEX IF NOT EXISTS stream_by_demands ON stream (demands)",
 )
-"""What older programs need not know, so that the version stays, and they can still open the database."""
+"""Changes that older programs can ignore. They do not raise the version, so older programs can still open the
+database."""
 
 _LOCK = 0x5709_60
 """The number of the advisory lock under which one member migrates."""
@@ -141,7 +142,9 @@ def migrate(db: Connection) -> str:
     """
     try:
         with db.transaction():
+            db.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK,))
             schema = _migrate(db)
+            _add_missing(db, schema)
         _count(db)
         return schema
     except psycopg.errors.InsufficientPrivilege as error:
@@ -157,7 +160,7 @@ def migrate(db: Connection) -> str:
 
 
 def _migrate(db: Connection) -> str:
-    db.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK,))
+    """Carry out the steps after the version of the database."""
     ((schema, known),) = db.execute("SELECT current_schema(), to_regclass('journal_version')").fetchall()
     if schema is None:
         raise JournalError("the role may use no schema of its search path: create one for the journal")
@@ -177,6 +180,11 @@ def _migrate(db: Connection) -> str:
             for statement in step:
                 db.execute(sql(statement))
         db.execute("UPDATE journal_version SET version = %s", (len(STEPS),))
+    return str(schema)
+
+
+def _add_missing(db: Connection, schema: str) -> None:
+    """Add the parts that came without a new version: earlier programs may ignore them."""
     # The second of them, so that a start of a member that finds both locks no table.
     ((added,),) = db.execute("SELECT to_regclass('stream_by_demands')").fetchall()
     if added is None:
@@ -187,7 +195,6 @@ def _migrate(db: Connection) -> str:
         db.execute(sql(f"SET LOCAL lock_timeout = '{_LOCK_SECONDS}s'"))
         for statement in tally.TABLES:
             db.execute(sql(statement.replace("$schema", '"{}"'.format(schema.replace('"', '""')))))
-    return str(schema)
 
 
 def _count(db: Connection) -> None:

@@ -38,7 +38,7 @@ from stopgo.actors.a2a.wire.task import (
 )
 from stopgo.actors.tools.delegation import Delegate, Delegated, Hop, RemoteInputRequired, RemoteTask
 from stopgo.actors.tools.tool import ToolAuthRequired, ToolOutcomeUnknown
-from stopgo.config.a2a import RemoteAgentConfig
+from stopgo.config.sections.a2a import RemoteAgentConfig
 
 CONFIG = RemoteAgentConfig(name="peer", url="http://peer.test", reconnect_timeout=20, timeout=600)
 BEGIN = Delegate(agent="peer", text="find", key="k", hop=Hop(session_id="s"))

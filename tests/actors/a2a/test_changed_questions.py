@@ -22,6 +22,7 @@ from stopgo.actors.a2a.wire.task import (
     TaskPage,
     Text,
 )
+from stopgo.actors.servers.masking import Secrets
 from stopgo.actors.tools.delegation import (
     Delegate,
     Hop,
@@ -31,8 +32,7 @@ from stopgo.actors.tools.delegation import (
     RemoteItem,
     RemoteTask,
 )
-from stopgo.actors.tools.masking import Secrets
-from stopgo.config.a2a import RemoteAgentConfig
+from stopgo.config.sections.a2a import RemoteAgentConfig
 
 from .test_lost_answers import BEGIN, DONE, REPEAT, Link, have
 

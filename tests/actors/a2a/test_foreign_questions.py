@@ -40,7 +40,7 @@ from stopgo.actors.tools.delegation import (
     RemoteItem,
     RemoteTask,
 )
-from stopgo.config.a2a import RemoteAgentConfig
+from stopgo.config.sections.a2a import RemoteAgentConfig
 
 YES, NO = {"approved": True}, {"approved": False, "reason": "mine"}
 

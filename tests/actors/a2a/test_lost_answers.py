@@ -37,7 +37,7 @@ from stopgo.actors.tools.delegation import (
     RemoteTask,
 )
 from stopgo.actors.tools.tool import ToolAuthRequired, ToolOutcomeUnknown, ToolUnavailable
-from stopgo.config.a2a import RemoteAgentConfig
+from stopgo.config.sections.a2a import RemoteAgentConfig
 
 CONFIG = RemoteAgentConfig(name="peer", url="http://peer.test")
 ITEM = RemoteItem(message="m", id="i", kind="tool")

@@ -8,7 +8,7 @@ import pytest
 import trio
 
 from stopgo.actors.a2a.agent_link import AgentLink, RequestNotSent
-from stopgo.config.a2a import RemoteAgentConfig
+from stopgo.config.sections.a2a import RemoteAgentConfig
 
 
 async def refusing(stream: trio.SocketStream) -> None:

@@ -11,10 +11,10 @@ import pytest
 from trio.testing import MockClock
 
 from stopgo.actors.access.principal import Principal, Scope, all_grants, granted
-from stopgo.actors.agent import Agent
+from stopgo.actors.agent.agent import Agent
+from stopgo.actors.agent.watch import Announced
 from stopgo.actors.common.errors import AgentError
-from stopgo.actors.conversation.watch import Announced
-from stopgo.config.auth import ScopeConfig
+from stopgo.config.sections.auth import ScopeConfig
 from stopgo.runtime.journal.protocol import Journal
 from tests.actors.world import DESTRUCTIVE, World, call, events, say, use
 

@@ -9,10 +9,10 @@ import pytest
 from trio.testing import MockClock
 
 from stopgo.actors.access.principal import Principal, all_grants, granted
-from stopgo.actors.agent import _NAMESPACE, Agent
+from stopgo.actors.agent.agent import _NAMESPACE, Agent
 from stopgo.runtime.journal import cursor as cursors
 from stopgo.runtime.journal.cursor import Listing
-from stopgo.runtime.journal.memory import MemoryJournal
+from stopgo.runtime.journal.memory.memory_journal import MemoryJournal
 from tests.actors.several_members import LEASE, Members
 from tests.actors.world import World, code_of, say, wall
 

@@ -9,8 +9,8 @@ import pytest
 
 from stopgo.actors.approvals.elicitation_approval import check_answer
 from stopgo.actors.approvals.tool_approval import check_edit
+from stopgo.actors.arguments import schema_process
 from stopgo.actors.common.errors import AgentError
-from stopgo.actors.tools import schema_process
 from tests.waiting import LIMIT
 
 NAME: dict[str, Any] = {

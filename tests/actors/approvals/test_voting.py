@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from trio.testing import MockClock
 
 from stopgo.actors.access.principal import Principal, all_grants, granted
-from stopgo.actors.agent import Agent
+from stopgo.actors.agent.agent import Agent
 from stopgo.actors.approvals.asked import Occasion
 from stopgo.actors.approvals.decided import Decided
 from stopgo.actors.approvals.kinds import Approval
@@ -23,8 +23,8 @@ from stopgo.actors.approvals.yes_or_no import Approved
 from stopgo.actors.common.errors import AgentError
 from stopgo.actors.common.stored_json import from_json, to_json
 from stopgo.actors.tools.tool import Tool, ToolOutcomeUnknown
-from stopgo.config.auth import ScopeConfig
-from stopgo.gateway.views import approval_view
+from stopgo.config.sections.auth import ScopeConfig
+from stopgo.gateway.rest.views import approval_view
 from stopgo.runtime.journal.question import Won
 from stopgo.runtime.journal.vote import Outdated, Voted, outcome
 from tests.actors.world import DESTRUCTIVE, World, answer, call, code_of, events, say, types, use

@@ -22,10 +22,10 @@ from stopgo import (
     blocking,
     open_agent,
 )
-from stopgo.actors import agent_reads
+from stopgo.actors.agent import agent_reads
+from stopgo.actors.agent.watch import Announced, Gap
 from stopgo.actors.bridge import agent_thread
 from stopgo.actors.bridge.agent_thread import READ_AHEAD, ThreadStream
-from stopgo.actors.conversation.watch import Announced, Gap
 from stopgo.runtime.journal.protocol import Event
 from tests.actors.bridge.conftest import Gated
 

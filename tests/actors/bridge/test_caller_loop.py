@@ -17,8 +17,8 @@ from pydantic import BaseModel
 
 from stopgo import AsyncioAgent, blocking, for_asyncio, load_config, open_agent
 from stopgo.actors.bridge import caller_loop
-from stopgo.actors.mcp.foreign_loop import USES_ASYNCIO, USES_TRIO, reason_of
-from stopgo.config.agent_config import AgentConfig
+from stopgo.actors.mcp.transports.foreign_loop import USES_ASYNCIO, USES_TRIO, reason_of
+from stopgo.config.sections.agent_config import AgentConfig
 
 READ_ONLY = ToolAnnotations(read_only_hint=True)
 
@@ -150,7 +150,7 @@ def test_cancelled_call_cancels_the_function(tmp_path: Path) -> None:
                 ended.set()
 
         async with for_asyncio(open_agent(config(tmp_path, "wait"), servers={"shop": shop})) as agent:
-            turn = await agent.start_conversation("go", wait=False)
+            turn = await agent.post_conversation("go")
             await began.wait()
             await agent.cancel(turn.conversation.id)
             await ended.wait()

@@ -11,7 +11,7 @@ import pytest
 import trio
 
 from stopgo import Agent, AgentError, AsyncioAgent, StartError, for_asyncio, open_agent
-from stopgo.actors.conversation.watch import Announced
+from stopgo.actors.agent.watch import Announced
 from tests.actors.bridge.conftest import Gated
 from tests.waiting import LIMIT
 
@@ -73,7 +73,7 @@ def test_a_call_that_is_cancelled_is_only_waited_for_no_longer(gated: Gated) -> 
 def test_a_stream_that_was_cancelled_goes_on_where_it_was(gated: Gated) -> None:
     async def main() -> None:
         async with for_asyncio(gated.opening()) as agent:
-            id = (await agent.start_conversation("hi", wait=False)).conversation.id
+            id = (await agent.post_conversation("hi")).conversation.id
             seen: list[int] = []
             begun = asyncio.Event()
 
@@ -167,7 +167,7 @@ def test_a_closing_that_is_cancelled_ends_at_once(gated: Gated) -> None:
 
     async def run_it() -> None:
         async with for_asyncio(gated.opening()) as agent:
-            await agent.start_conversation("hi", wait=False)
+            await agent.post_conversation("hi")
             assert await asyncio.to_thread(gated.asked.wait)
             leaving.set()
 
@@ -211,7 +211,7 @@ def test_an_agent_that_fails_fails_the_block(gated: Gated) -> None:
 
     async def main() -> None:
         async with for_asyncio(gated.mortal()) as agent:
-            id = (await agent.start_conversation("hi", wait=False)).conversation.id
+            id = (await agent.post_conversation("hi")).conversation.id
             sending = asyncio.create_task(agent.send(id, "and?"))
             assert await asyncio.to_thread(gated.asked.wait)
             agent._thread.call_soon(gated.dies.set)

@@ -86,7 +86,7 @@ with blocking(opening({grace})) as agent:
 def test_a_program_that_ends_without_closing_the_agent_gives_it_its_grace(tmp_path: Path) -> None:
     program = """
 agent = ExitStack()
-agent.enter_context(blocking(opening(60))).start_conversation("0.5", wait=False)
+agent.enter_context(blocking(opening(60))).post_conversation("0.5")
 """
     with start(tmp_path, program) as process:
         output, errors = process.communicate()
@@ -157,7 +157,8 @@ def application(gated: Gated) -> Starlette:
         agent: AsyncioAgent = request.app.state.agent
         body = await request.json()
         try:
-            turn = await agent.start_conversation(body["message"], wait=body.get("wait", True))
+            start = agent.start_conversation if body.get("wait", True) else agent.post_conversation
+            turn = await start(body["message"])
         except AgentError as error:
             return JSONResponse({"code": error.code}, status_code=400)
         return JSONResponse({"id": turn.conversation.id, "response": turn.result and turn.result.response})

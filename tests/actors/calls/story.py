@@ -36,7 +36,7 @@ from stopgo.actors.calls.steps import (
 )
 from stopgo.actors.gate.gate import Verdict
 from stopgo.actors.gate.halt import Halt
-from stopgo.actors.log import keys
+from stopgo.actors.log.words import keys
 from stopgo.actors.tools.needs import Wanted
 from stopgo.actors.tools.tool import EffectClass, Hints, Tool
 

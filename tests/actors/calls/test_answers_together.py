@@ -22,7 +22,7 @@ from stopgo.actors.tools.delegation import (
     RemoteTask,
 )
 from stopgo.actors.tools.tool import ToolResult
-from stopgo.config.a2a import RemoteAgentConfig
+from stopgo.config.sections.a2a import RemoteAgentConfig
 from stopgo.runtime.context import Behaviour, Context
 from tests.actors.world import World, answer, call, say, use
 

@@ -9,10 +9,10 @@ import pytest
 import trio
 from trio.testing import MockClock
 
+from stopgo.actors.arguments.arguments import CheckedArguments
 from stopgo.actors.calls.ask_order import PATIENCE
-from stopgo.actors.log.log import ConversationLog
-from stopgo.actors.tools.arguments import CheckedArguments
-from stopgo.actors.tools.authorization import Authorization
+from stopgo.actors.log.writer.log import ConversationLog
+from stopgo.actors.servers.authorization import Authorization
 from stopgo.actors.tools.tool import Tool
 from tests.actors.world import DESTRUCTIVE, READ_ONLY, World, call, events, use
 

@@ -10,7 +10,7 @@ import attrs
 import pytest
 from trio.testing import MockClock
 
-from stopgo.actors.agent import Agent
+from stopgo.actors.agent.agent import Agent
 from stopgo.actors.common.errors import AgentError
 from stopgo.actors.tools.delegation import (
     CancelRemote,
@@ -24,7 +24,7 @@ from stopgo.actors.tools.delegation import (
     RemoteTask,
 )
 from stopgo.actors.tools.tool import ToolResult
-from stopgo.config.a2a import RemoteAgentConfig
+from stopgo.config.sections.a2a import RemoteAgentConfig
 from stopgo.runtime.context import Behaviour, Context
 from tests.actors.world import World, answer, call, say, use
 

@@ -11,7 +11,7 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from stopgo.actors.agent import Agent
+from stopgo.actors.agent.agent import Agent
 from stopgo.actors.approvals.kinds import Approval
 from stopgo.actors.gate.halt import RULE
 from stopgo.actors.tools.tool import CallTool, Elicitation, Hints, ToolInputRequired, ToolResult
@@ -215,7 +215,7 @@ async def test_stored_approval_is_not_delivered(
 async def test_task_that_was_sent_is_followed(delegating: Delegating, autojump_clock: MockClock) -> None:
     """Also by the next process. A halt recalls nothing."""
     async with delegating.agent() as agent:
-        turn = await agent.start_conversation("go", wait=False)
+        turn = await agent.post_conversation("go")
         await trio.sleep(0.05)  # the agent is at work
         assert (await agent.halt()).in_flight == 1
     async with delegating.agent() as agent:

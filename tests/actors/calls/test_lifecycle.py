@@ -46,7 +46,7 @@ from stopgo.actors.calls.steps import (
     Step,
 )
 from stopgo.actors.gate.halt import RULE
-from stopgo.actors.log import keys
+from stopgo.actors.log.words import keys
 from stopgo.actors.tools.tool import EFFECTS, EffectClass
 from tests.actors.calls.story import (
     AGREES,

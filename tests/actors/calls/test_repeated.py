@@ -12,7 +12,7 @@ from stopgo.actors.approvals.tool_approval import REJECTED_BEFORE
 from stopgo.actors.approvals.yes_or_no import Rejected
 from stopgo.actors.calls import runner
 from stopgo.actors.calls.repeated import answer_after
-from stopgo.actors.models.messages import ToolMessage
+from stopgo.actors.models.messages.messages import ToolMessage
 from tests.actors.world import DESTRUCTIVE, World, answer, call, events, llm, parallel, say, sequential, use
 
 NO = {"approved": False}

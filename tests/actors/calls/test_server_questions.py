@@ -10,7 +10,7 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from stopgo.actors.agent import Agent
+from stopgo.actors.agent.agent import Agent
 from stopgo.actors.calls.lifecycle import ASKED_ON, MAX_ATTEMPTS
 from stopgo.actors.common.errors import AgentError
 from stopgo.actors.conversation.result import Turn

@@ -13,15 +13,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from trio.testing import MockClock
 
-from stopgo.actors.agent import Agent
+from stopgo.actors.agent.agent import Agent
 from stopgo.actors.gate.gate import PolicyScope, judge
 from stopgo.actors.gate.halt import RULE
 from stopgo.actors.gate.policies import NOTE, stored_policies
 from stopgo.actors.gate.policy import Policy
 from stopgo.actors.tools.tool import Hints, Tool
 from stopgo.actors.tools.verdict_facts import VerdictFacts, facts_of_tool, hints_of
-from stopgo.config.approval import ApprovalConfig, Rule
-from stopgo.runtime.journal.memory import MemoryJournal
+from stopgo.config.sections.approval import ApprovalConfig, Rule
+from stopgo.runtime.journal.memory.memory_journal import MemoryJournal
 from stopgo.runtime.journal.protocol import Json
 from tests.actors.gate.test_halt import only
 from tests.actors.several_members import LEASE, YES, Members

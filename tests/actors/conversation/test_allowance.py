@@ -9,9 +9,9 @@ import trio
 from trio.testing import MockClock
 
 from stopgo.actors.access.principal import Principal, all_grants, granted
-from stopgo.actors.agent import Agent
+from stopgo.actors.agent.agent import Agent
 from stopgo.actors.common.errors import AgentError
-from stopgo.actors.models.messages import Usage
+from stopgo.actors.models.messages.messages import Usage
 from stopgo.actors.models.spending import NOTE
 from tests.actors.world import DESTRUCTIVE, World, answer, call, code_of, never, once, say, use
 

@@ -12,10 +12,10 @@ import trio
 from trio.testing import MockClock
 
 from stopgo.actors.access.principal import Grant, Principal
-from stopgo.actors.agent import Agent
+from stopgo.actors.agent.agent import Agent
+from stopgo.actors.agent.open_agent import open_agent
 from stopgo.actors.approvals.kinds import Approval
 from stopgo.actors.conversation.result import AnsweredTurn
-from stopgo.actors.open_agent import open_agent
 from stopgo.actors.tools.delegation import (
     CancelRemote,
     Delegate,
@@ -28,7 +28,7 @@ from stopgo.actors.tools.delegation import (
     RemoteTask,
 )
 from stopgo.actors.tools.tool import CallTool, ToolAuthRequired, ToolResult
-from stopgo.config.a2a import RemoteAgentConfig
+from stopgo.config.sections.a2a import RemoteAgentConfig
 from stopgo.runtime.context import Behaviour, Context
 from tests.actors.world import (
     DESTRUCTIVE,

@@ -10,10 +10,10 @@ import trio
 from trio.testing import MockClock
 
 from stopgo.actors.access.principal import Grant, Principal
-from stopgo.actors.agent import Agent
+from stopgo.actors.agent.agent import Agent
 from stopgo.actors.common.errors import AgentError
-from stopgo.config.auth import Role
-from stopgo.runtime.journal.memory import MemoryJournal
+from stopgo.config.sections.auth import Role
+from stopgo.runtime.journal.memory.memory_journal import MemoryJournal
 from stopgo.runtime.journal.protocol import Journal
 from tests.actors.world import (
     DESTRUCTIVE,
@@ -317,4 +317,4 @@ async def test_no_token_is_kept_when_nothing_needs_it(http: World, autojump_cloc
 
 
 def vars_of(agent: Agent) -> Mapping[str, Any]:
-    return agent._cast.services.tokens._held
+    return agent._cast.services.tokens._tokens

@@ -12,11 +12,11 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from stopgo.actors.agent import Agent
+from stopgo.actors.agent.agent import Agent
 from stopgo.actors.common.errors import AgentError, broken
 from stopgo.actors.conversation.conversation import IDLE
 from stopgo.runtime.journal.protocol import NewCommand
-from stopgo.runtime.journal.sqlite import open_sqlite
+from stopgo.runtime.journal.sqlite.sqlite_journal import open_sqlite
 from tests.actors.world import DESTRUCTIVE, World, answer, call, code_of, say, use, wall
 
 TEXT = "UPDATE event SET body = {} WHERE stream_id = :stream AND seq = 2"
@@ -119,7 +119,7 @@ async def test_damaged_conversation_is_refused_and_others_work(
         pending = await agent.approvals()
         assert asked in {question.id for question in pending.approvals}
         assert pending.broken.keys() <= {bad.id}
-        assert not agent._cast.services.tokens._held
+        assert not agent._cast.services.tokens._tokens
         with at_once():
             unknown = {"approval_not_found"} if "SET id" in statement else set()
             assert await code_of(agent.decide(lost, {"approved": True})) in {"conversation_broken", *unknown}

@@ -12,11 +12,11 @@ import trio
 import trio.testing
 from trio.testing import MockClock
 
-from stopgo.actors.agent import Agent
+from stopgo.actors.agent.agent import Agent
 from stopgo.actors.common.errors import AgentError
-from stopgo.actors.log.past import NOT_SENT
-from stopgo.actors.log.state import fold
-from stopgo.runtime.journal.memory import MemoryJournal
+from stopgo.actors.log.fold.past import NOT_SENT
+from stopgo.actors.log.fold.state import fold
+from stopgo.runtime.journal.memory.memory_journal import MemoryJournal
 from stopgo.runtime.journal.protocol import Commit, Saved
 from stopgo.runtime.journal.summary import Row
 from tests.actors.world import (

@@ -9,12 +9,12 @@ import trio
 import trio.testing
 from trio.testing import MockClock
 
-from stopgo.actors.agent import Agent
+from stopgo.actors.agent import follow
+from stopgo.actors.agent.agent import Agent
+from stopgo.actors.agent.lists import LogEnd
 from stopgo.actors.common.errors import AgentError
-from stopgo.actors.conversation import follow
-from stopgo.actors.conversation.lists import LogEnd
-from stopgo.actors.log import stored
-from stopgo.actors.log.topics import EXPIRIES, ConversationTopic
+from stopgo.actors.log.fold import stored
+from stopgo.actors.log.writer.topics import EXPIRIES, ConversationTopic
 from stopgo.runtime.journal.protocol import Event, NewEvent
 from tests.actors.world import (
     DESTRUCTIVE,

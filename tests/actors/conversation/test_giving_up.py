@@ -9,7 +9,7 @@ import trio
 from trio.testing import MockClock
 
 from stopgo.actors.common.errors import AgentError
-from stopgo.actors.log import events as e
+from stopgo.actors.log.words import events as e
 from stopgo.runtime.event_bus import Crashed
 from tests.actors.world import (
     DESTRUCTIVE,
@@ -68,7 +68,7 @@ async def test_failed_node_voids_its_approvals(timed: World, autojump_clock: Moc
 async def test_decision_during_a_failure_is_answered(timed: World, autojump_clock: MockClock) -> None:
     timed.settings["agent"] = sequential("root", llm("one", timeout=1.0, on_error="continue"), llm("two"))
     async with timed.agent() as agent:
-        turn = await agent.start_conversation("go", wait=False)
+        turn = await agent.post_conversation("go")
         await trio.sleep(0.5)
         (asked,) = (await agent.approvals()).approvals
         await trio.sleep(0.5)

@@ -7,7 +7,7 @@ import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from stopgo.actors.conversation.conversation import IDLE
-from stopgo.runtime.journal.memory import MemoryJournal
+from stopgo.runtime.journal.memory.memory_journal import MemoryJournal
 from stopgo.runtime.journal.protocol import Commit, Saved
 from tests.actors.world import DESTRUCTIVE, World, after, answer, call, use, wall
 
@@ -38,8 +38,8 @@ async def test_message_that_waits_for_an_approval_keeps_nothing_in_memory(
     world.tool("rm", DESTRUCTIVE)
     world.plan("agent", after(1, use(call("rm"))))
     async with world.agent() as agent:
-        turn = await agent.start_conversation("remove it", wait=False)
-        await agent.send(turn.conversation.id, "and then?", wait=False)
+        turn = await agent.post_conversation("remove it")
+        await agent.post(turn.conversation.id, "and then?")
         await trio.sleep(1 + 3 * IDLE)
         for _ in range(10):
             await trio.sleep(0.3 * IDLE)

@@ -7,13 +7,13 @@ from typing import Any, Literal
 
 import pytest
 
-from stopgo.actors.conversation import lists
-from stopgo.actors.conversation.lists import callers, listed_tools
+from stopgo.actors.agent import lists
+from stopgo.actors.agent.lists import callers, listed_tools
 from stopgo.actors.gate.gate import descend, root_scope
 from stopgo.actors.tools.catalogue import ToolGroup
 from stopgo.actors.tools.tool import Hints, Tool
 from stopgo.config.load import load_config
-from stopgo.config.mcp import McpServerConfig
+from stopgo.config.sections.mcp import McpServerConfig
 
 TREE = """
 mcp_servers: {s: {command: c}}
@@ -67,7 +67,7 @@ def test_without_a_tree_or_with_too_many_verdicts_there_are_none(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert listed(tmp_path, "mcp_servers: {s: {command: c}}")["wipe"] == ("ask", None)
-    monkeypatch.setattr(lists, "MOST_LOOKS", 11)
+    monkeypatch.setattr(lists, "MOST_EVALUATIONS", 11)
     assert listed(tmp_path, TREE)["wipe"] == ("ask", None)
-    monkeypatch.setattr(lists, "MOST_LOOKS", 12)
+    monkeypatch.setattr(lists, "MOST_EVALUATIONS", 12)
     assert listed(tmp_path, TREE)["wipe"] != ("ask", None)

@@ -6,12 +6,12 @@ from pathlib import Path
 
 from trio.testing import MockClock
 
-from stopgo.actors.conversation.recorder import script_of
-from stopgo.actors.log.event_json import decode
-from stopgo.actors.log.inbox import Create, Say, body_of
-from stopgo.actors.models.script import ScriptModel
-from stopgo.actors.models.script_reader import parse_script
-from stopgo.actors.open_agent import open_agent
+from stopgo.actors.agent.open_agent import open_agent
+from stopgo.actors.log.words.event_json import decode
+from stopgo.actors.log.words.inbox import Create, Say, body_of
+from stopgo.actors.models.offline.script import ScriptModel
+from stopgo.actors.models.offline.script_reader import parse_script
+from stopgo.actors.workers.recorder import script_of
 from stopgo.runtime.journal.protocol import Event
 from tests.actors.world import World, answer, call, events, say, use, wall
 

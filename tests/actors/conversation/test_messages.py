@@ -9,12 +9,12 @@ import trio
 import trio.testing
 from trio.testing import MockClock
 
-from stopgo.actors.agent import QUEUE_LIMIT, Agent
+from stopgo.actors.agent.agent import QUEUE_LIMIT, Agent
 from stopgo.actors.common.errors import AgentError
 from stopgo.actors.conversation.result import Turn
-from stopgo.actors.log.events import RunFinished
+from stopgo.actors.log.words.events import RunFinished
 from stopgo.actors.tools.tokens import Token
-from stopgo.runtime.journal.memory import MemoryJournal
+from stopgo.runtime.journal.memory.memory_journal import MemoryJournal
 from stopgo.runtime.journal.protocol import Commit, DeliveryOutcome, NewCommand, Saved
 from tests.actors.world import (
     DESTRUCTIVE,
@@ -104,7 +104,7 @@ async def test_seventeenth_queued_message_is_refused(
     async with world.agent() as agent:
         async with trio.open_nursery() as nursery:
             if first == "create":
-                id = (await agent.start_conversation("running", wait=False)).conversation.id
+                id = (await agent.post_conversation("running")).conversation.id
             else:
                 id = (await agent.start_conversation()).conversation.id
                 nursery.start_soon(agent.send, id, "running")
@@ -245,7 +245,7 @@ async def test_message_after_a_queued_completion_is_refused(world: World, autoju
     async with world.agent() as agent:
         id = (await agent.start_conversation()).conversation.id
         await world.journal.deliver(NewCommand(id, "c", "complete", {}))  # and nobody has looked at it yet
-        assert await code_of(agent.send(id, "late", wait=False)) == "conversation_completed"
+        assert await code_of(agent.post(id, "late")) == "conversation_completed"
         agent._cast.services.wake(id)
         await trio.sleep(1)
         assert (await agent.get(id)).head.completed
@@ -258,9 +258,9 @@ async def test_completion_is_refused_while_a_message_is_queued(
     world.plan("agent", once(go, say("never")), turn=1)
     world.plan("agent", say("second"), turn=2)
     async with world.agent() as agent:
-        id = (await agent.start_conversation("first", wait=False)).conversation.id
+        id = (await agent.post_conversation("first")).conversation.id
         await trio.sleep(1)
-        await agent.send(id, "queued", wait=False)
+        await agent.post(id, "queued")
         await trio.sleep(1)
         for kind in ("cancel", "complete"):
             await world.journal.deliver(NewCommand(id, kind, kind, {}))
@@ -464,18 +464,27 @@ async def test_send_without_waiting_returns_no_result(world: World, autojump_clo
     world.plan("agent", after(10, say("ok")))
     async with world.agent() as agent:
         start = trio.current_time()
-        turn = await agent.start_conversation("hi", wait=False, key="k")
+        turn = await agent.post_conversation("hi", key="k")
         assert turn.result is None
         assert trio.current_time() == start
         assert turn.conversation.id
         assert answer(await agent.start_conversation("hi", key="k")).response == "ok"
 
 
+async def test_a_command_with_the_earlier_keyword_is_posted(world: World, autojump_clock: MockClock) -> None:
+    world.plan("agent", after(10, say("ok")))
+    async with world.agent() as agent:
+        turn = await agent.start_conversation("hi", wait=False)  # type: ignore[call-overload]
+        assert turn.result is None
+        assert (await agent.send(turn.conversation.id, "you", wait=False)).result is None  # type: ignore[call-arg]
+        assert answer(await agent.send(turn.conversation.id, "there", wait=True)).response  # type: ignore[call-arg]
+
+
 async def test_conversation_is_shown_before_its_first_event(world: World, autojump_clock: MockClock) -> None:
     async with world.agent() as agent:
         await trio.sleep(10)
         asked = wall()
-        new = (await agent.start_conversation("hi", session_id="mine", wait=False)).conversation
+        new = (await agent.post_conversation("hi", session_id="mine")).conversation
         assert (new.last_seq, new.updated) == (0, asked)
         await trio.sleep(10)
         begun = await agent.get(new.id)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from trio.testing import MockClock
 
-from stopgo.actors.conversation import lists
+from stopgo.actors.agent import lists
 from stopgo.runtime.journal import question
 from tests.actors.world import DESTRUCTIVE, World, call, say, use
 

@@ -9,13 +9,13 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from stopgo.actors.agent import Agent
+from stopgo.actors.agent.agent import Agent
 from stopgo.actors.common.errors import AgentError
-from stopgo.actors.log import events as e
-from stopgo.actors.log.topics import ReplyTopic
+from stopgo.actors.log.words import events as e
+from stopgo.actors.log.writer.topics import ReplyTopic
 from stopgo.actors.nodes import llm as module
 from stopgo.runtime.journal.errors import JournalError
-from stopgo.runtime.journal.memory import MemoryJournal
+from stopgo.runtime.journal.memory.memory_journal import MemoryJournal
 from stopgo.runtime.journal.protocol import Commit, NewCommand, NewEvent, Saved
 from stopgo.runtime.journal.summary import Summary
 from tests.actors.world import (
@@ -78,7 +78,7 @@ async def test_contradictory_log_is_refused_and_others_work(
         listed = {item.id for item in (await agent.conversations(full=True)).conversations}
         assert sound in listed  # one that cannot be shown in full hides no other
         assert await world.journal.inbox(broken) == ()
-        assert not agent._cast.services.tokens._held
+        assert not agent._cast.services.tokens._tokens
         assert agent.health().ready
         last = (await events(world.journal, broken))[-1]
         assert last.type == event.type  # it stays as it is
@@ -157,7 +157,7 @@ async def test_a_decision_in_a_read_only_conversation_waits_for_the_newer_versio
     async with world.agent() as agent:
         refused = agent.decide(question, {"approved": True}, key="d", token="secret")
         assert await code_of(refused) == "conversation_read_only"
-        assert not agent._cast.services.tokens._held
+        assert not agent._cast.services.tokens._tokens
         assert await code_of(agent.decide(question, {"approved": False})) == "already_decided"
         await trio.sleep(60)
         repeated = agent.decide(question, {"approved": True}, key="d", token="secret")
@@ -270,7 +270,7 @@ async def test_message_behind_a_failed_run_gets_its_own_run(
     world.plan("agent", say("second"), turn=2)
     async with world.agent() as agent:
         id = await begin(agent, failing, "tool.started", 1000)
-        await agent.send(id, "go", wait=False)
+        await agent.post(id, "go")
         await trio.sleep(1)
         assert (await types(world.journal, id))[-1] == "run.started"
         assert answer(await agent.send(id, "next")).response == "second"
@@ -307,7 +307,7 @@ async def test_read_only_run_is_not_failed_after_crashes(
 ) -> None:
     world.plan("agent", after(20, say("done")))
     async with world.agent() as agent:
-        id = (await agent.start_conversation("one", wait=False)).conversation.id
+        id = (await agent.post_conversation("one")).conversation.id
         await trio.sleep(1)
         await agent.drain(0)
     await write(world, id, NewEvent("branch.merged", {}))

@@ -13,17 +13,17 @@ from typing import Any
 import pytest
 import trio
 
-from stopgo.actors.agent import Agent
+from stopgo.actors.agent.agent import Agent
+from stopgo.actors.agent.open_agent import open_agent
 from stopgo.actors.common.errors import StartError
-from stopgo.actors.conversation.recorder import script_of
-from stopgo.actors.log import stored
-from stopgo.actors.log.event_json import decode
-from stopgo.actors.models.messages import ModelFailed, Usage
-from stopgo.actors.models.model import Model
-from stopgo.actors.models.script import ScriptModel
-from stopgo.actors.models.script_reader import load_script
-from stopgo.actors.open_agent import open_agent
-from stopgo.runtime.journal.memory import MemoryJournal
+from stopgo.actors.log.fold import stored
+from stopgo.actors.log.words.event_json import decode
+from stopgo.actors.models.messages.messages import ModelFailed, Usage
+from stopgo.actors.models.offline.script import ScriptModel
+from stopgo.actors.models.offline.script_reader import load_script
+from stopgo.actors.models.providers.model import Model
+from stopgo.actors.workers.recorder import script_of
+from stopgo.runtime.journal.memory.memory_journal import MemoryJournal
 from stopgo.runtime.journal.protocol import Event, Journal
 from tests.actors.world import DESTRUCTIVE, World, call, events, llm, say, sequential, use, wall
 from tests.waiting import until

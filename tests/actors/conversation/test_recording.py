@@ -9,13 +9,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stopgo.actors.common.errors import Fault
-from stopgo.actors.conversation.recorder import file_name, script_of
-from stopgo.actors.log import events as e
-from stopgo.actors.log.outcomes import Replied, StepFailed
-from stopgo.actors.models.messages import ModelFailed, ModelReply, ModelRequest, ToolCall, Usage, unheard
-from stopgo.actors.models.script import ScriptModel
-from stopgo.actors.models.script_reader import parse_script
-from stopgo.actors.models.usage import StepUsage
+from stopgo.actors.log.words import events as e
+from stopgo.actors.log.words.outcomes import Replied, StepFailed
+from stopgo.actors.models.messages.messages import (
+    ModelFailed,
+    ModelReply,
+    ModelRequest,
+    ToolCall,
+    Usage,
+    unheard,
+)
+from stopgo.actors.models.messages.usage import StepUsage
+from stopgo.actors.models.offline.script import ScriptModel
+from stopgo.actors.models.offline.script_reader import parse_script
+from stopgo.actors.workers.recorder import file_name, script_of
 
 NOTHING = StepUsage(0, 0)
 

@@ -12,8 +12,8 @@ import trio
 import trio.testing
 from trio.testing import MockClock
 
-from stopgo.actors.conversation.timers import LONGEST_SLEEP, timers
-from stopgo.actors.log.topics import EXPIRIES
+from stopgo.actors.log.writer.topics import EXPIRIES
+from stopgo.actors.workers.timers import LONGEST_SLEEP, timers
 from stopgo.runtime.event_bus import EventBus
 from stopgo.runtime.journal.protocol import Accepted, Journal, NewCommand
 from stopgo.runtime.journal.question import MOST_DUE, Due, DuePage, Question

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 from trio.testing import MockClock
 
-from stopgo.actors import agent_reads
-from stopgo.actors.conversation.watch import Announced, Filter, Gap, Watched
-from stopgo.actors.log.deltas import AnyDelta, ModelDelta, ToolProgress
-from stopgo.actors.log.topics import Published
-from stopgo.actors.models.messages import TextDelta
+from stopgo.actors.agent import agent_reads
+from stopgo.actors.agent.watch import Announced, Filter, Gap, Watched
+from stopgo.actors.log.words.deltas import AnyDelta, ModelDelta, ToolProgress
+from stopgo.actors.log.writer.topics import Published
+from stopgo.actors.models.messages.messages import TextDelta
 from stopgo.actors.tools.tool import Progress
 from stopgo.runtime.journal.protocol import Event
 from tests.actors.world import DESTRUCTIVE, World, call, events, say, use

@@ -12,8 +12,8 @@ from stopgo.actors.gate.gate import judge, offered, policy_scopes, root_scope
 from stopgo.actors.run.offers import tool_offers
 from stopgo.actors.tools.catalogue import catalogue
 from stopgo.actors.tools.tool import Tool
-from stopgo.config.agent_config import AgentConfig
 from stopgo.config.load import load_config
+from stopgo.config.sections.agent_config import AgentConfig
 from tests.actors.world import llm, parallel, sequential
 
 A2A = [

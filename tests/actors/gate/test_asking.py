@@ -10,14 +10,14 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from stopgo.actors.agent import Agent
+from stopgo.actors.agent.agent import Agent
 from stopgo.actors.calls import call_judge
 from stopgo.actors.common.errors import AgentError
 from stopgo.actors.conversation.result import Turn
 from stopgo.actors.gate.gate import PolicyScope, Verdict
 from stopgo.actors.gate.off_loop import judge_off_loop
 from stopgo.actors.tools.tool import Hints, Tool
-from stopgo.runtime.journal.memory import MemoryJournal
+from stopgo.runtime.journal.memory.memory_journal import MemoryJournal
 from stopgo.runtime.journal.protocol import Commit, NewCommand, Saved
 from tests.actors.world import (
     DESTRUCTIVE,
@@ -403,9 +403,9 @@ async def test_edit_during_judgement_is_not_lost(
         a, b = (await agent.get(id)).head.pending
     monkeypatch.setattr(call_judge, "judge_off_loop", slowly)
     async with world.agent() as agent:
-        await agent.decide(a, {"approved": True}, wait=False)
+        await agent.post_decision(a, {"approved": True})
         await judging.wait()
-        await agent.decide(b, {"approved": True, "arguments": {"name": "c"}}, wait=False)
+        await agent.post_decision(b, {"approved": True, "arguments": {"name": "c"}})
         await trio.testing.wait_all_tasks_blocked()
         decided.set()
         await trio.sleep(1)

@@ -13,12 +13,12 @@ from stopgo.actors.gate.conditions import (
     MAX_TEXT,
     MISSING,
     MOST_READINGS,
-    ConditionAnswer,
+    ConditionResult,
     Searches,
-    answer,
+    evaluate,
     readings,
 )
-from stopgo.config.approval import Condition
+from stopgo.config.sections.approval import Condition
 
 JSON: Any = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
@@ -89,9 +89,9 @@ LONG = "x" * MAX_TEXT + "y"
 def test_answers_of_conditions_by_table(
     condition: Condition, holds: list[Any], fails: list[Any], undecided: list[Any]
 ) -> None:
-    assert [value for value in holds if answer(condition, value) is not ConditionAnswer.HOLDS] == []
-    assert [value for value in fails if answer(condition, value) is not ConditionAnswer.FAILS] == []
-    assert [value for value in undecided if answer(condition, value) is not ConditionAnswer.UNDECIDED] == []
+    assert [value for value in holds if evaluate(condition, value) is not ConditionResult.MET] == []
+    assert [value for value in fails if evaluate(condition, value) is not ConditionResult.FAILS] == []
+    assert [value for value in undecided if evaluate(condition, value) is not ConditionResult.UNDECIDED] == []
 
 
 @pytest.mark.parametrize(
@@ -143,21 +143,21 @@ def test_too_many_readings_are_undecided() -> None:
 
 @given(CONDITION, JSON)
 def test_a_condition_has_an_answer_to_anything(condition: Condition, value: Any) -> None:
-    assert answer(condition, value) in ConditionAnswer
+    assert evaluate(condition, value) in ConditionResult
 
 
 @given(CONDITION)
 def test_missing_value_satisfies_only_exists_false(condition: Condition) -> None:
-    assert (answer(condition, MISSING) is ConditionAnswer.HOLDS) == (condition == Condition(exists=False))
+    assert (evaluate(condition, MISSING) is ConditionResult.MET) == (condition == Condition(exists=False))
 
 
 @given(SCALAR)
 def test_a_value_equals_itself_and_its_text(value: Any) -> None:
     if value in (float("inf"), float("-inf")):
         return
-    assert answer(Condition(equals=value), value) is ConditionAnswer.HOLDS
+    assert evaluate(Condition(equals=value), value) is ConditionResult.MET
     if isinstance(value, bool | int):
-        assert answer(Condition(equals=value), str(value).lower()) is ConditionAnswer.HOLDS
+        assert evaluate(Condition(equals=value), str(value).lower()) is ConditionResult.MET
 
 
 @given(JSON, st.text(st.sampled_from("ab.01"), max_size=6))
@@ -170,14 +170,14 @@ SLOW, TRAP = "^(?:a|aa)+$", "a" * 60 + "!"
 
 def test_slow_patterns_hit_both_time_limits() -> None:
     searches = Searches()
-    assert answer(Condition(matches=SLOW), TRAP, searches) is ConditionAnswer.UNDECIDED
-    assert answer(Condition(matches="a"), "a", searches) is ConditionAnswer.HOLDS
+    assert evaluate(Condition(matches=SLOW), TRAP, searches) is ConditionResult.UNDECIDED
+    assert evaluate(Condition(matches="a"), "a", searches) is ConditionResult.MET
     for _ in range(100):
-        assert answer(Condition(matches=SLOW), TRAP, searches) is ConditionAnswer.UNDECIDED
-    assert answer(Condition(matches="a"), "a", searches) is ConditionAnswer.UNDECIDED
+        assert evaluate(Condition(matches=SLOW), TRAP, searches) is ConditionResult.UNDECIDED
+    assert evaluate(Condition(matches="a"), "a", searches) is ConditionResult.UNDECIDED
 
 
 def test_end_of_a_pattern_is_the_end_of_the_text() -> None:
     condition = Condition(matches="^ls$")
-    assert answer(condition, "ls") is ConditionAnswer.HOLDS
-    assert answer(condition, "ls\n") is ConditionAnswer.FAILS
+    assert evaluate(condition, "ls") is ConditionResult.MET
+    assert evaluate(condition, "ls\n") is ConditionResult.FAILS

@@ -13,7 +13,7 @@ from stopgo.actors.gate import conditions
 from stopgo.actors.gate.explain import PolicyStep, explain
 from stopgo.actors.gate.gate import PolicyScope, judge
 from stopgo.actors.tools.tool import Hints, Tool
-from stopgo.config.approval import ApprovalConfig, Condition, Rule
+from stopgo.config.sections.approval import ApprovalConfig, Condition, Rule
 
 HINT = st.sampled_from([None, True, False])
 NAME = st.sampled_from(["a", "ab", "b"])

@@ -21,9 +21,9 @@ from stopgo.actors.gate.gate import (
     root_scope,
 )
 from stopgo.actors.tools.tool import Hints, Tool
-from stopgo.config.agent_config import AgentConfig
-from stopgo.config.approval import ApprovalConfig, ApprovalOverride, Condition, Rule
-from stopgo.config.nodes import (
+from stopgo.config.sections.agent_config import AgentConfig
+from stopgo.config.sections.approval import ApprovalConfig, ApprovalOverride, Condition, Rule
+from stopgo.config.sections.nodes import (
     CheckpointNode,
     LlmNode,
     LoopNode,

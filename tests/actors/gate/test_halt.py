@@ -11,12 +11,12 @@ import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from stopgo.actors.access.principal import Principal, all_grants
-from stopgo.actors.agent import Agent
+from stopgo.actors.agent.agent import Agent
 from stopgo.actors.approvals.kinds import Approval
 from stopgo.actors.common.errors import AgentError
 from stopgo.actors.gate.halt import NOTE, RULE
 from stopgo.actors.tools.tool import ToolOutcomeUnknown
-from stopgo.runtime.journal.memory import MemoryJournal
+from stopgo.runtime.journal.memory.memory_journal import MemoryJournal
 from stopgo.runtime.journal.protocol import Commit, Saved
 from tests.actors.world import (
     DESTRUCTIVE,
@@ -142,7 +142,7 @@ async def test_approved_call_that_waits_for_a_slot_asks_again(
         nursery.start_soon(agent.start_conversation, "go")
         await trio.sleep(1)
         first = await only(agent)
-        turn = await agent.decide(first, YES, wait=False)
+        turn = await agent.post_decision(first, YES)
         await trio.sleep(1)
         await halt(world, agent)
         await trio.sleep(100)
@@ -299,7 +299,7 @@ async def test_halt_waits_for_a_commit_that_has_begun(world: World, autojump_clo
     world.tool("act", HARMLESS)
     world.plan("agent", use(call("act")), say("done"))
     async with world.agent() as agent:
-        turn = await agent.start_conversation("go", wait=False)
+        turn = await agent.post_conversation("go")
         await trio.sleep(1)
         await agent.halt()
         assert len(await intents_of(world.journal, turn.conversation.id)) == 1
@@ -313,7 +313,7 @@ async def test_committed_call_that_has_not_left_is_not_sent(world: World, autoju
     world.tool("act", HARMLESS)
     world.plan("agent", use(call("act")), say("done"))
     async with world.agent() as agent:
-        turn = await agent.start_conversation("go", wait=False)
+        turn = await agent.post_conversation("go")
         await trio.sleep(1)
         assert (await agent.halt()).in_flight == 0
         await trio.sleep(20)

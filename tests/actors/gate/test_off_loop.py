@@ -9,7 +9,7 @@ from stopgo.actors.gate import off_loop
 from stopgo.actors.gate.gate import PolicyScope
 from stopgo.actors.gate.off_loop import judge_off_loop
 from stopgo.actors.tools.tool import Tool
-from stopgo.config.approval import ApprovalConfig, Condition, Rule
+from stopgo.config.sections.approval import ApprovalConfig, Condition, Rule
 from tests.waiting import until
 
 SLOW = Rule(then="deny", tool="t", arguments={"n": Condition(matches="^(?:a|aa)+$")})

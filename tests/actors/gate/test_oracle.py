@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from stopgo.actors.gate import conditions
 from stopgo.actors.gate.gate import Action, PolicyScope, judge
 from stopgo.actors.tools.tool import EffectClass, Hints, Tool
-from stopgo.config.approval import ApprovalConfig, Condition, Rule, RunOrAsk
+from stopgo.config.sections.approval import ApprovalConfig, Condition, Rule, RunOrAsk
 
 Truth = Literal["fails", "undecided", "holds"]
 MISSING, BLOCKED = object(), object()

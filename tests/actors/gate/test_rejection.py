@@ -11,14 +11,14 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from stopgo.actors.agent import Agent
+from stopgo.actors.agent.agent import Agent
 from stopgo.actors.common.errors import AgentError
 from stopgo.actors.conversation.result import Result, Turn
 from stopgo.actors.gate.gate import child_scope
-from stopgo.actors.log import step
-from stopgo.actors.log.head import RunHead
-from stopgo.actors.log.void import save_and_void
-from stopgo.actors.models.messages import ModelFailed, ModelReply, ModelRequest
+from stopgo.actors.log.fold.head import RunHead
+from stopgo.actors.log.writer import step
+from stopgo.actors.log.writer.void import save_and_void
+from stopgo.actors.models.messages.messages import ModelFailed, ModelReply, ModelRequest
 from stopgo.actors.nodes import loop
 from tests.actors.world import (
     DESTRUCTIVE,
@@ -238,7 +238,7 @@ async def end_after_no(world: World, *, restart: bool = False) -> tuple[RunHead,
     """The end of a run whose calls of `wipe` are rejected, and how often each node asked its model."""
     world.requests.clear()
     async with world.agent() as agent:
-        turn = await agent.start_conversation("go", wait=False)
+        turn = await agent.post_conversation("go")
         await trio.sleep(5)
         if not restart:
             return await _end_after_no(world, agent, turn.conversation.id)
@@ -250,7 +250,7 @@ async def _end_after_no(world: World, agent: Agent, id: str) -> tuple[RunHead, C
     while True:
         conversation = await agent.get(id)
         for question in conversation.head.pending:
-            await agent.decide(question, {"approved": False}, wait=False)
+            await agent.post_decision(question, {"approved": False})
         run = conversation.head.run
         assert run is not None
         if run.state not in ("running", "waiting"):
@@ -401,7 +401,7 @@ async def test_rejection_while_the_failure_of_an_attempt_is_being_saved(
     world.plan("bad", fails_late)
     world.settings["agent"] = sequential("root", FAILING, llm("c"))
     async with world.agent() as agent:
-        id = (await agent.start_conversation("go", wait=False)).conversation.id
+        id = (await agent.post_conversation("go")).conversation.id
         await trio.sleep(
             85
         )  # the model fails at 60; three saves follow, the last of them is that of the attempt

@@ -12,18 +12,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from trio.testing import MockClock, wait_all_tasks_blocked
 
+from stopgo.actors.arguments.arguments import types_at
 from stopgo.actors.gate.gate import judge, policy_scopes, root_scope
 from stopgo.actors.gate.review import Finding, refuse, review
-from stopgo.actors.tools.arguments import types_at
+from stopgo.actors.servers.server_status import ServerStatus
 from stopgo.actors.tools.catalogue import catalogue
-from stopgo.actors.tools.server_status import ServerStatus
 from stopgo.actors.tools.tool import Hints, Tool
-from stopgo.config.agent_config import AgentConfig
-from stopgo.config.approval import ApprovalConfig, Condition, Rule
-from stopgo.config.errors import ConfigError
-from stopgo.config.mcp import McpServerConfig, ToolFilter
-from stopgo.config.nodes import LlmNode
-from stopgo.config.values import Mark
+from stopgo.config.sections.agent_config import AgentConfig
+from stopgo.config.sections.approval import ApprovalConfig, Condition, Rule
+from stopgo.config.sections.mcp import McpServerConfig, ToolFilter
+from stopgo.config.sections.nodes import LlmNode
+from stopgo.config.text.errors import ConfigError
+from stopgo.config.text.values import Mark
 from tests.actors.world import DESTRUCTIVE, HARMLESS, READ_ONLY, World, llm, sequential
 
 Offers = Mapping[str, Sequence[Tool]]

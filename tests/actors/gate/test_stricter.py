@@ -11,8 +11,8 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from stopgo.actors.agent import Agent
-from stopgo.actors.log.state import Conversation
+from stopgo.actors.agent.agent import Agent
+from stopgo.actors.log.fold.state import Conversation
 from stopgo.actors.tools.tool import Hints
 from tests.actors.nodes.test_refused_calls import GOOD, Guarded
 from tests.actors.world import (
@@ -49,7 +49,7 @@ async def cut_off(world: World) -> str:
     """A conversation whose run ended with its process, in the middle of a call."""
     world.settings["shutdown_grace"] = 1
     async with world.agent() as agent:
-        turn = await agent.start_conversation("go", wait=False)
+        turn = await agent.post_conversation("go")
         await trio.sleep(5)
     return turn.conversation.id
 
@@ -106,7 +106,7 @@ async def test_weaker_hints_do_not_weaken_a_sent_call(world: World, autojump_clo
     world.settings["shutdown_grace"] = 1
     async with world.agent() as agent:
         asked = (await agent.start_conversation("go")).conversation
-        await agent.decide(asked.head.pending[0], {"approved": True}, wait=False)
+        await agent.post_decision(asked.head.pending[0], {"approved": True})
         await trio.sleep(5)
     world.tool("wipe", READ_ONLY)
     async with world.agent() as agent:
@@ -146,7 +146,7 @@ async def test_retry_approves_the_shown_call(world: World, autojump_clock: MockC
     async with world.agent() as agent:
         turn = await agent.start_conversation("go")
         [first] = turn.conversation.head.pending
-        await agent.decide(first, {"approved": True}, wait=False)
+        await agent.post_decision(first, {"approved": True})
         await trio.sleep(5)
     world.tool("put", DESTRUCTIVE, description="as never before" if changed else "")
     world.settings["approval"] = ASK

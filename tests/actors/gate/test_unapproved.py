@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from stopgo.actors.gate.gate import descend, judge, root_scope
 from stopgo.actors.gate.unapproved import summary, unapproved_tools
 from stopgo.actors.tools.tool import Hints, Tool
-from stopgo.config.agent_config import AgentConfig
-from stopgo.config.approval import ApprovalConfig, ApprovalOverride, Condition, Rule
-from stopgo.config.nodes import LoopNode, Node, ParallelNode, SequentialNode
+from stopgo.config.sections.agent_config import AgentConfig
+from stopgo.config.sections.approval import ApprovalConfig, ApprovalOverride, Condition, Rule
+from stopgo.config.sections.nodes import LoopNode, Node, ParallelNode, SequentialNode
 
 from .test_gate import ARGUMENTS, RULE, TOOL, llm, tool
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from stopgo.actors.log import keys
+from stopgo.actors.log.words import keys
 from stopgo.actors.tools.delegation import RemoteItem
 
 _ASKED = re.compile(r"([~?^])([0-9a-f]+)(?:\.(\d+))?")

@@ -13,11 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from trio.testing import MockClock
 
-from stopgo.actors.log.record import Tally
-from stopgo.actors.log.state import fold
-from stopgo.actors.models.messages import ModelReply, ModelRequest
+from stopgo.actors.log.fold.record import Tally
+from stopgo.actors.log.fold.state import fold
+from stopgo.actors.models.messages.messages import ModelReply, ModelRequest
 from stopgo.actors.tools.tool import ToolOutcomeUnknown, ToolResult
-from stopgo.runtime.journal.memory import MemoryJournal
+from stopgo.runtime.journal.memory.memory_journal import MemoryJournal
 from stopgo.runtime.journal.protocol import Commit, NewCommand, NewEvent
 from tests.actors.world import DESTRUCTIVE, HARMLESS, READ_ONLY, World, answer, call, events, say, use, wall
 from tests.runtime.journal.kept import claimed
@@ -221,7 +221,7 @@ async def test_cancelled_batch_sends_nothing_and_frees_its_slots(
     world.plan("agent", use(*calls), say("done"), turn=1)
     world.plan("agent", use(call("read", s=1), call("read", s=1), call("write", s=1)), say("fine"), turn=2)
     async with world.agent() as agent:
-        turn = await agent.start_conversation("go", wait=False)
+        turn = await agent.post_conversation("go")
         await trio.sleep(8)
         cancelled = (await agent.cancel(turn.conversation.id)).conversation
         sent = len(world.ledger)

@@ -8,10 +8,10 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from stopgo.actors.agent import Agent
-from stopgo.actors.log.deltas import AnyDelta, ModelDelta
-from stopgo.actors.log.topics import ConversationTopic
-from stopgo.actors.models.messages import ArgumentsDelta, ModelFailed, TextDelta
+from stopgo.actors.agent.agent import Agent
+from stopgo.actors.log.words.deltas import AnyDelta, ModelDelta
+from stopgo.actors.log.writer.topics import ConversationTopic
+from stopgo.actors.models.messages.messages import ArgumentsDelta, ModelFailed, TextDelta
 from stopgo.runtime.journal.protocol import Event
 from tests.actors.world import (
     READ_ONLY,
@@ -199,7 +199,7 @@ async def test_late_follower_gets_deltas_from_then_on(world: World, autojump_clo
     world.plan("agent", Streamed(pieces("abcdef"), say("abcdef")), after(1, say("done")))
     seen: list[Event | AnyDelta] = []
     async with world.agent() as agent:
-        turn = await agent.start_conversation("go", wait=False)
+        turn = await agent.post_conversation("go")
         await trio.sleep(2.5)
         await collect(agent, turn.conversation.id, seen)
     assert received(seen) == [("test:model", 1, "def")]

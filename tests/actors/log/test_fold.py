@@ -14,13 +14,13 @@ from hypothesis import strategies as st
 from stopgo.actors.approvals.decided import Decided
 from stopgo.actors.approvals.outcome_approval import Done, Failed, Retry
 from stopgo.actors.approvals.yes_or_no import Approved, Rejected
-from stopgo.actors.log import events as e
-from stopgo.actors.log.event_json import decode, encode
-from stopgo.actors.log.head import Head, RunHead, fold_head, head_of_summary
-from stopgo.actors.log.outcomes import NotSent, Replied
-from stopgo.actors.log.record import Tally
-from stopgo.actors.log.state import Conversation, fold
-from stopgo.actors.models.a2a_end import (
+from stopgo.actors.log.fold.head import Head, RunHead, fold_head, head_of_summary
+from stopgo.actors.log.fold.record import Tally
+from stopgo.actors.log.fold.state import Conversation, fold
+from stopgo.actors.log.words import events as e
+from stopgo.actors.log.words.event_json import decode, encode
+from stopgo.actors.log.words.outcomes import NotSent, Replied
+from stopgo.actors.models.messages.a2a_end import (
     A2AEnd,
     A2AState,
     DataArtifact,
@@ -29,8 +29,8 @@ from stopgo.actors.models.a2a_end import (
     ScriptedArtifact,
     TextArtifact,
 )
-from stopgo.actors.models.messages import AssistantMessage, ToolCall, ToolMessage
-from stopgo.actors.models.usage import NOTHING, Spent, StepUsage
+from stopgo.actors.models.messages.messages import AssistantMessage, ToolCall, ToolMessage
+from stopgo.actors.models.messages.usage import NOTHING, Spent, StepUsage
 from stopgo.actors.tools.needs import NeedsToken
 from stopgo.actors.tools.tool import ToolResult
 from stopgo.runtime.journal.protocol import Event, NewEvent
@@ -348,7 +348,7 @@ def test_decision_without_token_keeps_the_runs_token(token: bool, driving: str, 
     c = folded(model(CALL), question, e.ApprovalResolved("a", Approved(), "k2", token))
     assert c.live_run is not None
     assert (c.live_run.driving_command, c.live_run.token) == (driving, kept)
-    assert c.live_run.unsettled == ["k", "k2"]
+    assert c.live_run.unreplied == ["k", "k2"]
 
 
 OWN = e.ApprovalResolved("a", Approved(token=True, principal="ann"), "k2", True)
@@ -368,10 +368,10 @@ def test_decision_with_a_token_of_its_own_drives_its_call(resumed: e.RunResumed,
     assert (live.command_of("1/:1.0"), live.driving_command) == (call, run)
 
 
-def test_answered_commands_are_not_unsettled() -> None:
+def test_answered_commands_are_not_unreplied() -> None:
     c = folded(e.RunWaiting("r", [], ["k"], {}), e.RunResumed("r", "k2", True, answer=True))
     assert c.live_run is not None
-    assert c.live_run.unsettled == ["k2"]
+    assert c.live_run.unreplied == ["k2"]
 
 
 def test_final_answer_is_not_duplicated_as_a_message() -> None:

@@ -12,9 +12,9 @@ import trio
 from trio.testing import MockClock
 
 from stopgo.actors.common.errors import AgentError
-from stopgo.actors.log.state import fold
+from stopgo.actors.log.fold.state import fold
 from stopgo.actors.tools.tool import ToolOutcomeUnknown
-from stopgo.runtime.journal.memory import MemoryJournal
+from stopgo.runtime.journal.memory.memory_journal import MemoryJournal
 from stopgo.runtime.journal.protocol import Commit, Event, NewCommand, Saved
 from tests.actors.world import (
     DESTRUCTIVE,
@@ -116,7 +116,7 @@ async def test_indexes_agree_with_the_events_after_every_save(
         by_tool = {(await agent.approval(q)).body["tool_name"]: q for q in turn.conversation.head.pending}
         await agent.decide(by_tool["wipe"], {"approved": True, "arguments": {"name": "y"}}, key="d")
         if ending == "cancel while it works":
-            await agent.decide(by_tool["drop"], {"approved": True}, wait=False)
+            await agent.post_decision(by_tool["drop"], {"approved": True})
             await trio.sleep(1)
         elif ending in ("done", "retry", "reject"):
             await agent.decide(by_tool["drop"], {"approved": ending != "reject", "reason": "r"})

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stopgo.actors.log import keys
+from stopgo.actors.log.words import keys
 from tests.actors.log.rebuilt_keys import keys_of, rebuilt
 
 UPGRADE = Path(__file__).parents[3] / "testdata" / "upgrade"

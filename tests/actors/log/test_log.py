@@ -17,24 +17,24 @@ from stopgo.actors.approvals.asked import Asked
 from stopgo.actors.approvals.yes_or_no import Approved
 from stopgo.actors.common.errors import Fault
 from stopgo.actors.conversation.run import announce
-from stopgo.actors.log import events as e
-from stopgo.actors.log.branches import ActiveRuns, BranchLimiter
-from stopgo.actors.log.deltas import ModelDelta
-from stopgo.actors.log.log import ConversationLog
-from stopgo.actors.log.logs import Logs
-from stopgo.actors.log.observer import Observer
-from stopgo.actors.log.outcomes import Ended, NodeEnd, Replied, StepFailed
-from stopgo.actors.log.step import ReplayMismatch, step
-from stopgo.actors.log.stored import read
-from stopgo.actors.log.topics import ConversationTopic, ReplyTopic
-from stopgo.actors.log.void import replace, save_and_void
-from stopgo.actors.log.write_behind import MAX_UNPUBLISHED, Flusher
-from stopgo.actors.models.messages import TextDelta
+from stopgo.actors.log.fold.stored import read
+from stopgo.actors.log.words import events as e
+from stopgo.actors.log.words.deltas import ModelDelta
+from stopgo.actors.log.words.outcomes import Ended, NodeEnd, Replied, StepFailed
+from stopgo.actors.log.writer.branches import ActiveRuns, BranchLimiter
+from stopgo.actors.log.writer.log import ConversationLog
+from stopgo.actors.log.writer.logs import Logs
+from stopgo.actors.log.writer.observer import Observer
+from stopgo.actors.log.writer.step import ReplayMismatch, step
+from stopgo.actors.log.writer.topics import ConversationTopic, ReplyTopic
+from stopgo.actors.log.writer.void import replace, save_and_void
+from stopgo.actors.log.writer.write_behind import MAX_UNPUBLISHED, Flusher
+from stopgo.actors.models.messages.messages import TextDelta
 from stopgo.actors.tools.needs import Wanted
 from stopgo.runtime.event_bus import EventBus
 from stopgo.runtime.journal.errors import Fenced, JournalError, QuestionTaken
 from stopgo.runtime.journal.lease import Lease
-from stopgo.runtime.journal.memory import MemoryJournal
+from stopgo.runtime.journal.memory.memory_journal import MemoryJournal
 from stopgo.runtime.journal.protocol import Commit, Event, NewCommand, Saved
 from stopgo.runtime.journal.question import CloseQuestion
 from tests.questions import asked

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from stopgo.actors.log.observer import Observer
-from stopgo.actors.open_agent import open_agent
-from stopgo.config.agent_config import AgentConfig
-from stopgo.config.nodes import LlmNode
-from stopgo.runtime.journal.memory import MemoryJournal
+from stopgo.actors.agent.open_agent import open_agent
+from stopgo.actors.log.writer.observer import Observer
+from stopgo.config.sections.agent_config import AgentConfig
+from stopgo.config.sections.nodes import LlmNode
+from stopgo.runtime.journal.memory.memory_journal import MemoryJournal
 
 REPORTS = ("happened", "node_started", "model_called")
 

@@ -14,13 +14,19 @@ from stopgo.actors.approvals.checkpoint_approval import CheckpointQuestion
 from stopgo.actors.approvals.tool_approval import ToolQuestion
 from stopgo.actors.approvals.yes_or_no import Approved
 from stopgo.actors.common.errors import Fault
-from stopgo.actors.log import events as e
-from stopgo.actors.log import inbox
-from stopgo.actors.log import outcomes as o
-from stopgo.actors.log.event_json import decode, encode
-from stopgo.actors.models.a2a_end import A2AEnd, DataArtifact, FileArtifact, LinkArtifact, TextArtifact
-from stopgo.actors.models.messages import ToolCall, Verbatim
-from stopgo.actors.models.usage import StepUsage
+from stopgo.actors.log.words import events as e
+from stopgo.actors.log.words import inbox
+from stopgo.actors.log.words import outcomes as o
+from stopgo.actors.log.words.event_json import decode, encode
+from stopgo.actors.models.messages.a2a_end import (
+    A2AEnd,
+    DataArtifact,
+    FileArtifact,
+    LinkArtifact,
+    TextArtifact,
+)
+from stopgo.actors.models.messages.messages import ToolCall, Verbatim
+from stopgo.actors.models.messages.usage import StepUsage
 from stopgo.actors.tools.delegation import RemoteItem
 from stopgo.actors.tools.needs import Need, NeedsAnswers, NeedsDecisions, NeedsToken, Unaskable
 from stopgo.actors.tools.pictures import Picture

@@ -9,13 +9,13 @@ import trio
 import trio.testing
 from trio.testing import MockClock
 
-from stopgo.actors.log.past import NOT_SENT
-from stopgo.actors.log.write_behind import Flusher
-from stopgo.actors.models.messages import ModelReply, ModelRequest
+from stopgo.actors.log.fold.past import NOT_SENT
+from stopgo.actors.log.writer.write_behind import Flusher
+from stopgo.actors.models.messages.messages import ModelReply, ModelRequest
 from stopgo.actors.tools.tool import ToolOutcomeUnknown
 from stopgo.runtime.event_bus import ACTORS, Crashed
 from stopgo.runtime.journal.errors import Fenced, JournalError
-from stopgo.runtime.journal.memory import MemoryJournal
+from stopgo.runtime.journal.memory.memory_journal import MemoryJournal
 from stopgo.runtime.journal.protocol import Commit, Saved
 from tests.actors.world import (
     HARMLESS,
@@ -133,7 +133,7 @@ async def test_result_is_flushed_while_the_model_is_asked(
     world.tool("look", READ_ONLY)
     world.plan("agent", use(call("look", name="a")), once(thinks, say("done")))
     async with world.agent() as agent:
-        id = (await agent.start_conversation("go", wait=False)).conversation.id
+        id = (await agent.post_conversation("go")).conversation.id
         await trio.sleep(1)
         assert commits.saved[-1] == ["tool.finished", "batch.finished"]
         assert (await agent.get(id)).messages[-1].content == "look ok"
@@ -178,7 +178,7 @@ async def test_message_with_pending_writes_is_not_executed_again(
             await trio.testing.wait_all_tasks_blocked()
             (id,) = await commits.open_work()
             assert [command.key for command in await commits.inbox(id)] == ["first"]
-            await agent.send(id, "again", wait=False)  # it queues behind the live run
+            await agent.post(id, "again")  # it queues behind the live run
             await trio.testing.wait_all_tasks_blocked()
             thinks.set()
         assert answers == ["first"]
@@ -196,7 +196,7 @@ async def test_readers_get_the_committed_state(
     world.plan("agent", once(thinks, say("done")))
     async with world.agent() as agent:
         id = (await agent.start_conversation()).conversation.id
-        await agent.send(id, "go", wait=False)
+        await agent.post(id, "go")
         await trio.testing.wait_all_tasks_blocked()
         assert (await agent.get(id)).last_seq == 1
         flushes[0]()
@@ -219,7 +219,7 @@ async def test_last_pending_write_is_flushed(
     world.tool("stare", READ_ONLY, slow, server="slow")
     world.plan("agent", use(call("look", name="a"), call("stare", name="b")), say("done"))
     async with world.agent() as agent:
-        id = (await agent.start_conversation("go", wait=False)).conversation.id
+        id = (await agent.post_conversation("go")).conversation.id
         await trio.sleep(1)
         assert commits.saved[-1] == ["tool.finished"]
         assert (await agent.get(id)).messages[-2].content == "look ok"
@@ -237,7 +237,7 @@ async def test_shutdown_flushes_pending_writes(
     world.plan("agent", once(thinks, use(call("look", name="a"))), say("done"))
     async with trio.open_nursery() as nursery:
         async with world.agent() as agent:
-            id = (await agent.start_conversation("go", wait=False)).conversation.id
+            id = (await agent.post_conversation("go")).conversation.id
             await trio.testing.wait_all_tasks_blocked()
 
             async def reply_while_it_drains() -> None:
@@ -278,7 +278,7 @@ async def test_failing_flush_does_not_stop_other_flushes(world: World, autojump_
             assert answer(await agent.start_conversation("go")).code == "internal_error"
             world.plan("bad", once(thinks, say("good")))
             world.plan("busy", say("done"))
-            id = (await agent.start_conversation("go", wait=False)).conversation.id
+            id = (await agent.post_conversation("go")).conversation.id
             await trio.sleep(1)
             kept = [event.type for event in await events(world.journal, id)]
             assert kept[-2:] == ["step.finished", "step.finished"]  # while the other model still thinks
@@ -394,10 +394,10 @@ async def test_flush_that_fails_is_not_repeated_while_the_conversation_ends(
     world.tool("look", READ_ONLY, slowly)
     world.plan("agent", use(call("look")), after(100, say("done")))
     async with world.agent() as agent:
-        id = (await agent.start_conversation("go", wait=False)).conversation.id
+        id = (await agent.post_conversation("go")).conversation.id
         await trio.sleep(1)
         journal.is_lost = True
-        await agent.send(id, "more", wait=False)
+        await agent.post(id, "more")
         await trio.sleep(9)
         assert 1 <= journal.attempts <= 2
         journal.is_lost = False

@@ -20,11 +20,12 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from stopgo.actors.mcp import connection, http, stdio, watcher
+from stopgo.actors.mcp import connection
 from stopgo.actors.mcp.server import mcp_server
-from stopgo.actors.tools.server_status import ServerStatus
+from stopgo.actors.mcp.transports import http, stdio, watcher
+from stopgo.actors.servers.server_status import ServerStatus
 from stopgo.actors.tools.tool import CallTool, ServerMessage, ToolOutcomeUnknown
-from stopgo.config.mcp import McpServerConfig
+from stopgo.config.sections.mcp import McpServerConfig
 from stopgo.runtime.event_bus import EventBus
 from stopgo.runtime.ref import ActorRef
 from stopgo.runtime.restart import Backoff

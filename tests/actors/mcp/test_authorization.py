@@ -15,12 +15,13 @@ import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from stopgo.actors.mcp import connection, http
+from stopgo.actors.mcp import connection
 from stopgo.actors.mcp.admission import Admission
 from stopgo.actors.mcp.caller import ToolCaller
 from stopgo.actors.mcp.connection import ServerConnection
+from stopgo.actors.mcp.transports import http
+from stopgo.actors.servers.server_status import ServerStartFailed, ServerStatus
 from stopgo.actors.tools.needs import Wanted
-from stopgo.actors.tools.server_status import ServerStartFailed, ServerStatus
 from stopgo.actors.tools.tool import (
     Authenticate,
     CallTool,
@@ -31,7 +32,7 @@ from stopgo.actors.tools.tool import (
     ToolAuthRequired,
     ToolOutcomeUnknown,
 )
-from stopgo.config.mcp import McpServerConfig, OAuthConfig
+from stopgo.config.sections.mcp import McpServerConfig, OAuthConfig
 from stopgo.runtime.ref import ActorRef
 from stopgo.runtime.restart import Backoff
 from tests.actors.mcp.conftest import HttpPeer

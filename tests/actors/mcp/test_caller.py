@@ -15,11 +15,11 @@ from mcp import MCPError
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from stopgo.actors.mcp.caller import STATE_PAUSES, ToolCaller
-from stopgo.actors.mcp.in_flight import InFlightCalls, note_withdrawal
-from stopgo.actors.mcp.requests import Outgoing, Requester
 from stopgo.actors.mcp.session import CurrentLink, Link
-from stopgo.actors.mcp.tool_calls import ToolCalls
-from stopgo.actors.mcp.wire import MAX_QUESTIONS, tool_from_wire
+from stopgo.actors.mcp.transports.in_flight import InFlightCalls, note_withdrawal
+from stopgo.actors.mcp.wire.requests import Outgoing, Requester
+from stopgo.actors.mcp.wire.tool_calls import ToolCalls
+from stopgo.actors.mcp.wire.wire import MAX_QUESTIONS, tool_from_wire
 from stopgo.actors.tools.tool import (
     CallTool,
     ElicitationAnswer,
@@ -31,7 +31,7 @@ from stopgo.actors.tools.tool import (
     ToolOutcomeUnknown,
     ToolUnavailable,
 )
-from stopgo.config.mcp import McpServerConfig
+from stopgo.config.sections.mcp import McpServerConfig
 
 ERA = "2026-07-28"
 DECLARED = types.ServerCapabilities(tools=types.ToolsCapability())

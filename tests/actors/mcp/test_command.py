@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from stopgo.actors.mcp.environment import CommandNotFound, find_command
+from stopgo.actors.mcp.transports.environment import CommandNotFound, find_command
 
 
 def executable(path: Path) -> Path:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stopgo.actors.mcp.environment import EnvFileError, parse_env, read_env_file
+from stopgo.actors.mcp.transports.environment import EnvFileError, parse_env, read_env_file
 
 
 @pytest.mark.parametrize(

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 import trio
 
-from stopgo.actors.tools.server_status import ServerStartFailed, ServerStatus
+from stopgo.actors.servers.server_status import ServerStartFailed, ServerStatus
 from stopgo.actors.tools.tool import CallTool, ListTools, Progress, ServerMessage, ToolUnavailable
-from stopgo.config.mcp import McpServerConfig
+from stopgo.config.sections.mcp import McpServerConfig
 from stopgo.runtime.ref import ActorRef
 from tests.actors.mcp.conftest import SERVERS
 from tests.waiting import until

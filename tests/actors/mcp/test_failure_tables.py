@@ -16,10 +16,10 @@ import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from stopgo.actors.mcp import http, stdio
-from stopgo.actors.tools.server_status import ServerStartFailed, ServerStatus
+from stopgo.actors.mcp.transports import http, stdio
+from stopgo.actors.servers.server_status import ServerStartFailed, ServerStatus
 from stopgo.actors.tools.tool import CallTool, ServerMessage, ToolOutcomeUnknown, ToolUnavailable
-from stopgo.config.mcp import McpServerConfig
+from stopgo.config.sections.mcp import McpServerConfig
 from stopgo.runtime.ref import ActorRef
 from tests.actors.mcp.conftest import attempts_end, times_out
 from tests.actors.mcp.test_eras import sdk_server

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from stopgo.actors.mcp.failures import (
+from stopgo.actors.mcp.wire.failures import (
     MAX_LINE,
     NOT_UNDERSTOOD,
     REQUEST_REFUSED,

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stopgo.actors.mcp.lines import LineFramer
+from stopgo.actors.mcp.transports.lines import LineFramer
 
 lines = st.lists(st.binary().map(lambda line: line.replace(b"\n", b"")))
 

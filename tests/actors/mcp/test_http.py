@@ -14,14 +14,14 @@ import trio
 from mcp_types import HEADER_MISMATCH
 from trio.testing import MockClock
 
-from stopgo.actors.mcp import http
-from stopgo.actors.mcp.failures import NOT_UNDERSTOOD, SERVER_FAILED, SESSION_LOST, UNREACHABLE
-from stopgo.actors.mcp.requests import FIRST_ID
-from stopgo.actors.mcp.streamable import StreamableHttp
-from stopgo.actors.mcp.wire import EMPTY_RESULT
-from stopgo.actors.tools.server_status import ServerStartFailed, ServerStatus
+from stopgo.actors.mcp.transports import http
+from stopgo.actors.mcp.transports.streamable import StreamableHttp
+from stopgo.actors.mcp.wire.failures import NOT_UNDERSTOOD, SERVER_FAILED, SESSION_LOST, UNREACHABLE
+from stopgo.actors.mcp.wire.requests import FIRST_ID
+from stopgo.actors.mcp.wire.wire import EMPTY_RESULT
+from stopgo.actors.servers.server_status import ServerStartFailed, ServerStatus
 from stopgo.actors.tools.tool import CallTool, ListTools, ServerMessage, ToolOutcomeUnknown, ToolUnavailable
-from stopgo.config.mcp import McpServerConfig
+from stopgo.config.sections.mcp import McpServerConfig
 from stopgo.runtime.ref import ActorRef
 from stopgo.runtime.restart import Backoff
 from tests.actors.mcp.conftest import LONG, HttpPeer, attempts_end, serving_peer, times_out

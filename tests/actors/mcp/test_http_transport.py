@@ -12,10 +12,10 @@ import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from stopgo.actors.mcp.failures import UNREACHABLE
-from stopgo.actors.mcp.http import SIDE_TIMEOUT, McpTransport
-from stopgo.actors.mcp.response_body import STREAM
-from stopgo.actors.tools.bearer import forwarding
+from stopgo.actors.mcp.transports.http import SIDE_TIMEOUT, McpTransport
+from stopgo.actors.mcp.transports.response_body import STREAM
+from stopgo.actors.mcp.wire.failures import UNREACHABLE
+from stopgo.actors.servers.bearer import forwarding
 
 URL = "http://server.test/mcp"
 REFUSED = httpx2.ConnectError("refused")

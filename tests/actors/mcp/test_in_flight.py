@@ -9,7 +9,7 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from stopgo.actors.mcp.in_flight import InFlightCall, InFlightCalls, note_withdrawal
+from stopgo.actors.mcp.transports.in_flight import InFlightCall, InFlightCalls, note_withdrawal
 from stopgo.actors.tools.tool import CallTool, Elicitation, ElicitationAnswer, Progress
 
 

@@ -19,9 +19,9 @@ from mcp_types import CallToolResult, ListToolsResult, TextContent, Tool, ToolAn
 from pydantic import BaseModel
 from trio.testing import MockClock
 
+from stopgo.actors.agent.open_agent import open_agent
 from stopgo.actors.mcp.server import mcp_server
-from stopgo.actors.open_agent import open_agent
-from stopgo.actors.tools.server_status import ServerStartFailed, ServerStatus
+from stopgo.actors.servers.server_status import ServerStartFailed, ServerStatus
 from stopgo.actors.tools.tool import (
     CallTool,
     Elicitation,
@@ -31,10 +31,10 @@ from stopgo.actors.tools.tool import (
     ServerMessage,
     ToolOutcomeUnknown,
 )
-from stopgo.config.agent_config import AgentConfig
-from stopgo.config.errors import ConfigError
 from stopgo.config.load import load_config
-from stopgo.config.mcp import McpServerConfig
+from stopgo.config.sections.agent_config import AgentConfig
+from stopgo.config.sections.mcp import McpServerConfig
+from stopgo.config.text.errors import ConfigError
 from stopgo.runtime.ref import ActorRef
 from tests.actors.mcp.conftest import times_out
 from tests.waiting import LIMIT, until

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from mcp_types import JSONRPCError, JSONRPCResponse, jsonrpc_message_adapter
 from pydantic import ValidationError
 
-from stopgo.actors.mcp.failures import (
+from stopgo.actors.mcp.wire.failures import (
     ANY_ERROR,
     NOT_UNDERSTOOD,
     REQUEST_REFUSED,
@@ -18,7 +18,7 @@ from stopgo.actors.mcp.failures import (
     UNREACHABLE,
     meaning,
 )
-from stopgo.actors.mcp.incoming import parse_message, split_batch
+from stopgo.actors.mcp.wire.incoming import parse_message, split_batch
 from tests.actors.mcp.test_wire import json_values
 
 

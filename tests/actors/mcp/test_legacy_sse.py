@@ -14,12 +14,12 @@ import trio
 from mcp.shared.message import SessionMessage
 from trio.testing import MockClock
 
-from stopgo.actors.mcp import http
-from stopgo.actors.mcp.failures import UNREACHABLE
-from stopgo.actors.mcp.legacy_sse import Posts, places
-from stopgo.actors.tools.server_status import ServerStartFailed, ServerStatus
+from stopgo.actors.mcp.transports import http
+from stopgo.actors.mcp.transports.legacy_sse import Posts, places
+from stopgo.actors.mcp.wire.failures import UNREACHABLE
+from stopgo.actors.servers.server_status import ServerStartFailed, ServerStatus
 from stopgo.actors.tools.tool import CallTool, ListTools, ServerMessage, ToolOutcomeUnknown, ToolResult
-from stopgo.config.mcp import McpServerConfig
+from stopgo.config.sections.mcp import McpServerConfig
 from stopgo.runtime.ref import ActorRef
 from tests.actors.mcp import sse_peer as sse_peer_module
 from tests.actors.mcp.conftest import times_out

@@ -8,7 +8,7 @@ import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from stopgo.actors.mcp.lines import LineWriter
+from stopgo.actors.mcp.transports.lines import LineWriter
 
 
 class Pipe:

@@ -15,10 +15,10 @@ import attrs
 import pytest
 
 from stopgo.actors.mcp.caller import QUOTED
-from stopgo.actors.mcp.requests import Outgoing
-from stopgo.actors.tools.bearer import forwarding
-from stopgo.actors.tools.masking import BEGINNING, Secrets
-from stopgo.actors.tools.server_status import ServerStartFailed
+from stopgo.actors.mcp.wire.requests import Outgoing
+from stopgo.actors.servers.bearer import forwarding
+from stopgo.actors.servers.masking import BEGINNING, Secrets
+from stopgo.actors.servers.server_status import ServerStartFailed
 from stopgo.actors.tools.tool import (
     CallTool,
     Elicitation,
@@ -28,7 +28,7 @@ from stopgo.actors.tools.tool import (
     ToolInputRequired,
     ToolResult,
 )
-from stopgo.config.mcp import McpServerConfig
+from stopgo.config.sections.mcp import McpServerConfig
 from tests.actors.mcp.conftest import HttpPeer, Open
 from tests.actors.mcp.test_caller import calling
 from tests.canary import KEY, TOKEN

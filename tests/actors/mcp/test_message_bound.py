@@ -13,10 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from mcp_types import JSONRPCResponse
 
-from stopgo.actors.mcp import message_bound
-from stopgo.actors.mcp.incoming import parse_message
-from stopgo.actors.mcp.message_bound import Body, BoundedLines, BoundedMessage, Events
-from stopgo.actors.mcp.requests import FIRST_ID
+from stopgo.actors.mcp.wire import message_bound
+from stopgo.actors.mcp.wire.incoming import parse_message
+from stopgo.actors.mcp.wire.message_bound import Body, BoundedLines, BoundedMessage, Events
+from stopgo.actors.mcp.wire.requests import FIRST_ID
 
 CALL = FIRST_ID + 7
 LONG = 'x\\"\n{é}[1,2],' * 2000

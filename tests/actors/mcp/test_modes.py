@@ -11,10 +11,10 @@ import attrs
 import pytest
 
 from stopgo.actors.mcp.modes import Modes
-from stopgo.actors.tools.server_status import ServerStartFailed, ServerStatus
+from stopgo.actors.servers.server_status import ServerStartFailed, ServerStatus
 from stopgo.actors.tools.tool import CallTool, ServerMessage
-from stopgo.config.mcp import McpServerConfig
-from stopgo.runtime.journal.sqlite import open_sqlite
+from stopgo.config.sections.mcp import McpServerConfig
+from stopgo.runtime.journal.sqlite.sqlite_journal import open_sqlite
 from stopgo.runtime.ref import ActorRef
 
 Open = Callable[..., AbstractAsyncContextManager[ActorRef[ServerMessage]]]

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from stopgo.actors.mcp.output_schema import OutputSchemas
+from stopgo.actors.mcp.wire.output_schema import OutputSchemas
 from stopgo.actors.tools.tool import Tool, ToolResult
 
 NUMBER = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}

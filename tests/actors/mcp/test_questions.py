@@ -15,7 +15,7 @@ import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from stopgo.actors.tools.server_status import ServerStatus
+from stopgo.actors.servers.server_status import ServerStatus
 from stopgo.actors.tools.tool import (
     CallTool,
     Elicitation,
@@ -24,7 +24,7 @@ from stopgo.actors.tools.tool import (
     ToolInputRequired,
     ToolOutcomeUnknown,
 )
-from stopgo.config.mcp import McpServerConfig
+from stopgo.config.sections.mcp import McpServerConfig
 from stopgo.runtime.ref import ActorRef
 from tests.actors.mcp.conftest import SERVERS
 

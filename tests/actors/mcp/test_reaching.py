@@ -11,8 +11,8 @@ import trio
 
 from stopgo.actors.common.http_proxies import INVALID
 from stopgo.actors.common.tls import TlsUnusable
-from stopgo.actors.mcp.failures import UNREACHABLE
-from stopgo.actors.mcp.http import McpTransport
+from stopgo.actors.mcp.transports.http import McpTransport
+from stopgo.actors.mcp.wire.failures import UNREACHABLE
 from tests.authority import Authority
 from tests.http_client import http_client
 

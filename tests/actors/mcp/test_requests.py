@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from mcp import MCPError
 from mcp_types import JSONRPCMessage
 
-from stopgo.actors.mcp.failures import Unsendable, meaning
-from stopgo.actors.mcp.incoming import parse_message
-from stopgo.actors.mcp.requests import FIRST_ID, Outgoing, Requests
+from stopgo.actors.mcp.wire.failures import Unsendable, meaning
+from stopgo.actors.mcp.wire.incoming import parse_message
+from stopgo.actors.mcp.wire.requests import FIRST_ID, Outgoing, Requests
 from stopgo.actors.tools.tool import Progress
 from tests.actors.mcp.test_wire import json_values
 

@@ -9,9 +9,9 @@ import pytest
 
 from stopgo.actors.common import sse_parser
 from stopgo.actors.common.sse_parser import SseEvent
-from stopgo.actors.mcp import response_body
-from stopgo.actors.mcp.message_bound import BoundedMessage
-from stopgo.actors.mcp.response_body import STREAM, Bounded, read_body, read_events
+from stopgo.actors.mcp.transports import response_body
+from stopgo.actors.mcp.transports.response_body import STREAM, Bounded, read_body, read_events
+from stopgo.actors.mcp.wire.message_bound import BoundedMessage
 
 LINE = b"event: " + b"x" * 100
 

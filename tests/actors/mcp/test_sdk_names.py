@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-SDK = Path(__file__).parents[3] / "actors/mcp/sdk.py"
+SDK = Path(__file__).parents[3] / "actors/mcp/wire/sdk.py"
 # Read from the source, because the module itself cannot be imported once a name is gone.
 _BELOW_THE_LINE = SDK.read_text().split("# isort: split")[1]
 PRIVATE = [

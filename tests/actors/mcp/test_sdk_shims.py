@@ -14,10 +14,10 @@ from mcp.client._transport import TransportStreams
 from mcp.shared.message import ServerMessageMetadata, SessionMessage
 from mcp_types import jsonrpc_message_adapter
 
-from stopgo.actors.mcp import sdk_shims as module
-from stopgo.actors.mcp.sdk_shims import filtered
+from stopgo.actors.mcp.wire import sdk_shims as module
+from stopgo.actors.mcp.wire.sdk_shims import filtered
 from stopgo.actors.tools.tool import CallTool, ServerMessage
-from stopgo.config.mcp import McpServerConfig
+from stopgo.config.sections.mcp import McpServerConfig
 from stopgo.runtime.ref import ActorRef
 
 Open = Callable[[McpServerConfig], AbstractAsyncContextManager[ActorRef[ServerMessage]]]

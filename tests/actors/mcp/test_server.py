@@ -20,8 +20,8 @@ import trio
 from trio.testing import MockClock
 
 from stopgo.actors.mcp import connection
-from stopgo.actors.mcp.wire import MAX_PROGRESS_MESSAGE
-from stopgo.actors.tools.server_status import ServerStartFailed, ServerStatus
+from stopgo.actors.mcp.wire.wire import MAX_PROGRESS_MESSAGE
+from stopgo.actors.servers.server_status import ServerStartFailed, ServerStatus
 from stopgo.actors.tools.tool import (
     CallTool,
     Hints,
@@ -33,7 +33,7 @@ from stopgo.actors.tools.tool import (
     ToolResult,
     ToolUnavailable,
 )
-from stopgo.config.mcp import McpServerConfig
+from stopgo.config.sections.mcp import McpServerConfig
 from stopgo.runtime.ref import ActorRef
 from stopgo.runtime.restart import Backoff
 from tests.actors.mcp.conftest import times_out
@@ -267,7 +267,7 @@ async def test_unrunnable_command_fails_the_start(
 async def test_ignored_probe_is_bounded(
     unruly: Config, serving: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("stopgo.actors.mcp.stdio.PROBE_TIMEOUT", 0.2)
+    monkeypatch.setattr("stopgo.actors.mcp.transports.stdio.PROBE_TIMEOUT", 0.2)
     async with serving(unruly("selective", connect_timeout=600.0)) as server:
         assert (await server.ask(CallTool("environment", {}))).content
 

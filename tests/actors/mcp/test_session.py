@@ -13,11 +13,11 @@ from mcp import MCPError
 from mcp.client.subscriptions import SubscriptionLost
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from stopgo.actors.mcp.failures import REQUEST_REFUSED, UNREACHABLE
-from stopgo.actors.mcp.in_flight import InFlightCall, InFlightCalls
 from stopgo.actors.mcp.session import CurrentLink, Link
 from stopgo.actors.mcp.tool_list import listen_for_changes
-from stopgo.actors.mcp.wire import MAX_QUESTIONS
+from stopgo.actors.mcp.transports.in_flight import InFlightCall, InFlightCalls
+from stopgo.actors.mcp.wire.failures import REQUEST_REFUSED, UNREACHABLE
+from stopgo.actors.mcp.wire.wire import MAX_QUESTIONS
 from stopgo.actors.tools.tool import CallTool, Elicitation, ElicitationAnswer
 
 

@@ -11,10 +11,18 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from stopgo.actors.mcp.stderr import LINE_COST, MAX_LINE, MAX_LOGGED, MAX_TAIL, PERIOD, TAIL, Stderr
-from stopgo.actors.tools.server_status import ServerStartFailed
+from stopgo.actors.mcp.transports.stderr import (
+    LINE_COST,
+    MAX_LINE,
+    MAX_LOGGED,
+    MAX_TAIL,
+    PERIOD,
+    TAIL,
+    Stderr,
+)
+from stopgo.actors.servers.server_status import ServerStartFailed
 from stopgo.actors.tools.tool import ServerMessage
-from stopgo.config.mcp import McpServerConfig
+from stopgo.config.sections.mcp import McpServerConfig
 from stopgo.runtime.ref import ActorRef
 
 Open = Callable[[McpServerConfig], AbstractAsyncContextManager[ActorRef[ServerMessage]]]

@@ -17,10 +17,10 @@ import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from stopgo.actors.mcp import stdio
-from stopgo.actors.mcp.watcher import Watcher
+from stopgo.actors.mcp.transports import stdio
+from stopgo.actors.mcp.transports.watcher import Watcher
 from stopgo.actors.tools.tool import CallTool, ServerMessage, ToolOutcomeUnknown, ToolUnavailable
-from stopgo.config.mcp import McpServerConfig
+from stopgo.config.sections.mcp import McpServerConfig
 from stopgo.runtime.ref import ActorRef
 from tests.actors.mcp.conftest import times_out
 from tests.actors.mcp.test_watcher import end, process_of

@@ -14,9 +14,9 @@ import trio.testing
 from mcp import MCPError
 from mcp_types.version import LATEST_HANDSHAKE_VERSION, LATEST_MODERN_VERSION
 
-from stopgo.actors.mcp.failures import SESSION_LOST, meaning
-from stopgo.actors.mcp.requests import Outgoing
-from stopgo.actors.mcp.streamable import RESUME_ATTEMPTS, StreamableHttp
+from stopgo.actors.mcp.transports.streamable import RESUME_ATTEMPTS, StreamableHttp
+from stopgo.actors.mcp.wire.failures import SESSION_LOST, meaning
+from stopgo.actors.mcp.wire.requests import Outgoing
 from tests.http_client import http_client
 
 Answer: TypeAlias = Callable[[httpx2.Request], Coroutine[None, None, httpx2.Response]]

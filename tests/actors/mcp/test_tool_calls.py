@@ -25,13 +25,13 @@ from mcp_types import (
 )
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, LATEST_HANDSHAKE_VERSION, LATEST_MODERN_VERSION
 
-from stopgo.actors.mcp.failures import InvalidResult, Unsendable
-from stopgo.actors.mcp.in_flight import InFlightCalls
-from stopgo.actors.mcp.requests import Outgoing, Requests
 from stopgo.actors.mcp.session import Link, SessionDialect, Transport, client
-from stopgo.actors.mcp.tool_calls import ToolCalls
+from stopgo.actors.mcp.transports.in_flight import InFlightCalls
+from stopgo.actors.mcp.wire.failures import InvalidResult, Unsendable
+from stopgo.actors.mcp.wire.requests import Outgoing, Requests
+from stopgo.actors.mcp.wire.tool_calls import ToolCalls
 from stopgo.actors.tools.tool import CallTool, ElicitationAnswer, Tool, ToolResult
-from stopgo.config.mcp import McpServerConfig
+from stopgo.config.sections.mcp import McpServerConfig
 
 LOG = logging.getLogger("test")
 SCHEMA = {

@@ -12,10 +12,10 @@ import pytest
 from mcp import MCPError
 
 from stopgo.actors.mcp import tool_list
-from stopgo.actors.mcp.in_flight import InFlightCalls
 from stopgo.actors.mcp.session import Link, SessionDialect, Transport, client
 from stopgo.actors.mcp.tool_list import list_tools
-from stopgo.config.mcp import McpServerConfig, ToolFilter
+from stopgo.actors.mcp.transports.in_flight import InFlightCalls
+from stopgo.config.sections.mcp import McpServerConfig, ToolFilter
 
 LOG = logging.getLogger("test")
 EVERYTHING = ToolFilter()

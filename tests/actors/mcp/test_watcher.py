@@ -14,7 +14,7 @@ from typing import Any
 import psutil
 import pytest
 
-from stopgo.actors.mcp.watcher import Watcher
+from stopgo.actors.mcp.transports.watcher import Watcher
 from tests.e2e.conftest import wait_until_gone
 from tests.waiting import until_true
 

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from mcp_types.methods import parse_server_result
 from pydantic import ValidationError
 
-from stopgo.actors.log.event_json import decode, encode
-from stopgo.actors.log.events import ToolFinished
-from stopgo.actors.mcp.wire import (
+from stopgo.actors.log.words.event_json import decode, encode
+from stopgo.actors.log.words.events import ToolFinished
+from stopgo.actors.mcp.wire.wire import (
     MAX_DEFINITION,
     MAX_PROBLEMS,
     error_result,

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stopgo.actors.models.argument_schema import accepted_types, parse_number, properties, required
+from stopgo.actors.models.messages.argument_schema import accepted_types, parse_number, properties, required
 
 INTEGER = frozenset({"integer"})
 NUMBER = frozenset({"number"})

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stopgo.actors.models.context_window import LEFT_OUT, TooLarge, fit
-from stopgo.actors.models.messages import (
+from stopgo.actors.models.messages.messages import (
     AssistantMessage,
     ChatMessage,
     ModelRequest,
@@ -22,7 +22,7 @@ from stopgo.actors.models.messages import (
     UserMessage,
     Verbatim,
 )
-from stopgo.config.models import ContextConfig
+from stopgo.config.sections.models import ContextConfig
 
 TEXT = st.builds(mul, st.text(max_size=5) | st.just("word "), st.integers(0, 3000))
 TOOL = ModelTool("list", "Lists everything.", {"type": "object", "properties": {"name": {"type": "string"}}})

@@ -11,7 +11,7 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from stopgo.actors.models.messages import (
+from stopgo.actors.models.messages.messages import (
     AskModel,
     Emit,
     ModelFailed,
@@ -20,7 +20,7 @@ from stopgo.actors.models.messages import (
     ToolMessage,
     Usage,
 )
-from stopgo.actors.models.model import Model, model_actor
+from stopgo.actors.models.providers.model import Model, model_actor
 from stopgo.actors.tools.pictures import Picture
 from stopgo.runtime.event_bus import EventBus
 from stopgo.runtime.ref import ActorRef

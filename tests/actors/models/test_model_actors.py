@@ -13,19 +13,19 @@ import pytest
 import trio
 from trio.testing import MockClock
 
+from stopgo.actors.agent.open_agent import open_agent
 from stopgo.actors.common.errors import StartError
 from stopgo.actors.models import model_actors
-from stopgo.actors.models.client import CONNECT_TIMEOUT, ModelClient, open_client
-from stopgo.actors.models.errors import UnknownProvider
-from stopgo.actors.models.messages import AskModel, Emit, ModelFailed, ModelReply, ModelRequest
-from stopgo.actors.models.model import Model
+from stopgo.actors.models.messages.errors import UnknownProvider
+from stopgo.actors.models.messages.messages import AskModel, Emit, ModelFailed, ModelReply, ModelRequest
 from stopgo.actors.models.model_actors import ModelActors, OpenModel, most_calls
-from stopgo.actors.open_agent import open_agent
-from stopgo.config.agent_config import AgentConfig
-from stopgo.config.models import ContextConfig, LlmConfig, ModelConfig, ModelSpec, Prices
-from stopgo.config.nodes import LlmNode
+from stopgo.actors.models.providers.client import CONNECT_TIMEOUT, ModelClient, open_client
+from stopgo.actors.models.providers.model import Model
+from stopgo.config.sections.agent_config import AgentConfig
+from stopgo.config.sections.models import ContextConfig, LlmConfig, ModelConfig, ModelSpec, Prices
+from stopgo.config.sections.nodes import LlmNode
 from stopgo.runtime.event_bus import EventBus
-from stopgo.runtime.journal.memory import MemoryJournal
+from stopgo.runtime.journal.memory.memory_journal import MemoryJournal
 from stopgo.runtime.supervision import open_supervisor
 
 REQUEST = ModelRequest(system="", messages=(), tools=(), user="hello", node="main", turn=1, call=1)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stopgo.actors.models.messages import ToolMessage
+from stopgo.actors.models.messages.messages import ToolMessage
 from stopgo.actors.models.offline.result_summary import summarise
 
 

@@ -7,14 +7,19 @@ from typing import Any
 import attrs
 import pytest
 
-from stopgo.actors.models.client import ModelClient
-from stopgo.actors.models.errors import InvalidScript, ModelUnusable, UnacceptedSetting, UnknownProvider
-from stopgo.actors.models.model import Model
+from stopgo.actors.models.messages.errors import (
+    InvalidScript,
+    ModelUnusable,
+    UnacceptedSetting,
+    UnknownProvider,
+)
 from stopgo.actors.models.offline.rules_model import RulesModel
+from stopgo.actors.models.offline.script import ScriptModel
 from stopgo.actors.models.open_model import InvalidOptions, UnsupportedApi, check_model, open_model
+from stopgo.actors.models.providers.client import ModelClient
 from stopgo.actors.models.providers.http_model import HttpModel
-from stopgo.actors.models.script import ScriptModel
-from stopgo.config.models import Api, LlmConfig, ModelSpec, Provider, resolve_model
+from stopgo.actors.models.providers.model import Model
+from stopgo.config.sections.models import Api, LlmConfig, ModelSpec, Provider, resolve_model
 
 
 def open_named(name: str, folder: Path, **options: Any) -> Model:

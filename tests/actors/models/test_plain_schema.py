@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from stopgo.actors.models.plain_schema import IN_WORDS, MAX_RULE, MAX_RULES, plain_schema
+from stopgo.actors.models.messages.plain_schema import IN_WORDS, MAX_RULE, MAX_RULES, plain_schema
 
 NOTHING = {"type": "object", "properties": {}}
 ID = {"type": "string"}

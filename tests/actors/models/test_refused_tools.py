@@ -10,7 +10,8 @@ from typing import Any
 import attrs
 import pytest
 
-from stopgo.actors.models.messages import (
+from stopgo.actors.models.codecs.faults import from_error, from_response
+from stopgo.actors.models.messages.messages import (
     AskModel,
     Emit,
     ModelFailed,
@@ -19,9 +20,8 @@ from stopgo.actors.models.messages import (
     ModelTool,
     UserMessage,
 )
-from stopgo.actors.models.model import model_actor
-from stopgo.actors.models.providers.faults import from_answer, from_error
-from stopgo.actors.models.refused_tools import MAX_ROUNDS, RefusedTools, named_tools
+from stopgo.actors.models.providers.model import model_actor
+from stopgo.actors.models.providers.refused_tools import MAX_ROUNDS, RefusedTools, named_tools
 from stopgo.runtime.event_bus import EventBus
 from stopgo.runtime.supervision import open_supervisor
 
@@ -32,7 +32,7 @@ TOOLS = tuple(
 
 def named(body: Any, status: int = 400) -> list[str]:
     raw = body.encode() if isinstance(body, str) else json.dumps(body).encode()
-    return [tool.name for tool in named_tools(from_answer(status, {}, raw, now=0), TOOLS)]
+    return [tool.name for tool in named_tools(from_response(status, {}, raw, now=0), TOOLS)]
 
 
 def error(message: str, **more: Any) -> dict[str, Any]:
@@ -117,7 +117,7 @@ class Strict:
         self.got.append([tool.name for tool in request.tools])
         words = self.refuse(request.tools)
         if words is not None:
-            raise from_answer(400, {}, json.dumps(error(words)).encode(), now=0)
+            raise from_response(400, {}, json.dumps(error(words)).encode(), now=0)
         return ModelReply("done")
 
 

@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stopgo.actors.models.plain_schema import MAX_RULES, plain_schema
-from stopgo.actors.models.providers.profiles import dialect_for
-from stopgo.actors.models.schema_dialects import (
+from stopgo.actors.models.codecs.profiles import dialect_for
+from stopgo.actors.models.messages.plain_schema import MAX_RULES, plain_schema
+from stopgo.actors.models.messages.schema_dialects import (
     ANTHROPIC,
     GEMINI,
     LLAMA_CPP,
@@ -25,7 +25,7 @@ from stopgo.actors.models.schema_dialects import (
     XAI,
     SchemaDialect,
 )
-from stopgo.config.models import ModelSpec, Provider
+from stopgo.config.sections.models import ModelSpec, Provider
 
 from ..tools.test_schema_repair import KEYWORDS, odd_schemas
 from .schema_judges import JUDGES, inner_schemas

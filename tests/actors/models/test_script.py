@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from trio.testing import MockClock
 
-from stopgo.actors.models.a2a_end import (
+from stopgo.actors.models.messages.a2a_end import (
     A2AEnd,
     A2AState,
     DataArtifact,
@@ -19,7 +19,7 @@ from stopgo.actors.models.a2a_end import (
     LinkArtifact,
     TextArtifact,
 )
-from stopgo.actors.models.messages import (
+from stopgo.actors.models.messages.messages import (
     AssistantMessage,
     ModelFailed,
     ModelReply,
@@ -31,8 +31,8 @@ from stopgo.actors.models.messages import (
     UserMessage,
     unheard,
 )
-from stopgo.actors.models.script import ScriptedCall, ScriptEntry, ScriptModel
-from stopgo.actors.models.script_reader import parse_script
+from stopgo.actors.models.offline.script import ScriptedCall, ScriptEntry, ScriptModel
+from stopgo.actors.models.offline.script_reader import parse_script
 
 ADD = ModelTool(
     "resources_add",
@@ -313,7 +313,7 @@ def test_reply_fills_in_a_copy_at_every_depth(pair: tuple[Any, Any]) -> None:
 
 
 async def test_slow_pattern_fails_the_call(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("stopgo.actors.models.script.PATIENCE", 0.01)
+    monkeypatch.setattr("stopgo.actors.models.offline.script.PATIENCE", 0.01)
     script = ScriptModel(parse_script("replies: [{when: {user: '^(a|aa)+$'}, text: x}]", "s.yaml"))
     with pytest.raises(ModelFailed, match=r"a pattern in s\.yaml takes too long"):
         await script.complete(request("a" * 100 + "!"), lambda _: None)

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stopgo.actors.models.errors import InvalidScript, UnreadableScript
-from stopgo.actors.models.script_reader import load_script, parse_script
-from stopgo.config.compose import AGENT_FILE
+from stopgo.actors.models.messages.errors import InvalidScript, UnreadableScript
+from stopgo.actors.models.offline.script_reader import load_script, parse_script
+from stopgo.config.text.compose import AGENT_FILE
 
 
 def problems(text: str) -> tuple[str, ...]:

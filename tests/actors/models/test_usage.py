@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stopgo.actors.conversation.result import Result
-from stopgo.actors.models.messages import Usage
-from stopgo.actors.models.usage import NOTHING, Spent, spent_by
-from stopgo.config.models import Prices
+from stopgo.actors.models.messages.messages import Usage
+from stopgo.actors.models.messages.usage import NOTHING, Spent, spent_by
+from stopgo.config.sections.models import Prices
 
 PRICES = Prices(input=3.0, output=15.0, cached_input=0.3, cache_write=3.75)
 

@@ -6,7 +6,7 @@ import pytest
 from trio.testing import MockClock
 
 from stopgo.actors.models.context_window import LEFT_OUT
-from stopgo.actors.models.messages import ModelFailed, ToolMessage, UserMessage
+from stopgo.actors.models.messages.messages import ModelFailed, ToolMessage, UserMessage
 from tests.actors.world import READ_ONLY, World, answer, call, llm, say, sequential, use
 
 

@@ -9,7 +9,7 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from stopgo.actors.models.messages import (
+from stopgo.actors.models.messages.messages import (
     AssistantMessage,
     ModelFailed,
     ModelReply,
@@ -17,7 +17,7 @@ from stopgo.actors.models.messages import (
     Usage,
     Verbatim,
 )
-from stopgo.actors.models.usage import Spent
+from stopgo.actors.models.messages.usage import Spent
 from stopgo.actors.nodes.ask_model import MAX_CALLS
 from tests.actors.world import READ_ONLY, World, answer, call, events, llm, parallel, say, sequential, use
 
@@ -217,7 +217,7 @@ async def test_a_crash_between_two_models_asks_again_from_the_first(
     world.models["test:a"] = [ModelFailed("down"), say("back")]
     world.models["test:b"] = [hang]
     async with world.agent() as agent:
-        turn = await agent.start_conversation("go", wait=False)
+        turn = await agent.post_conversation("go")
         await asked.wait()
     async with world.agent() as agent:
         async for event in agent.events(turn.conversation.id):

@@ -10,9 +10,9 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from stopgo.actors.agent import Agent
-from stopgo.actors.log.past import NO_RESULT, NOT_SENT
-from stopgo.actors.models.messages import (
+from stopgo.actors.agent.agent import Agent
+from stopgo.actors.log.fold.past import NO_RESULT, NOT_SENT
+from stopgo.actors.models.messages.messages import (
     AssistantMessage,
     ChatMessage,
     ModelFailed,

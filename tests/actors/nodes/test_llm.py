@@ -9,7 +9,7 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from stopgo.actors.models.messages import (
+from stopgo.actors.models.messages.messages import (
     AssistantMessage,
     ModelFailed,
     ModelReply,
@@ -18,7 +18,7 @@ from stopgo.actors.models.messages import (
     Usage,
     UserMessage,
 )
-from stopgo.actors.models.usage import Spent
+from stopgo.actors.models.messages.usage import Spent
 from stopgo.actors.nodes import ask_model
 from stopgo.actors.tools.tool import ToolOutcomeUnknown, ToolResult, ToolUnavailable
 from stopgo.runtime.journal.protocol import Commit, Saved

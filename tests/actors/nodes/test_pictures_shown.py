@@ -7,7 +7,7 @@ from typing import Any
 
 from trio.testing import MockClock
 
-from stopgo.actors.models.messages import ModelRequest, ToolMessage, pictures_in
+from stopgo.actors.models.messages.messages import ModelRequest, ToolMessage, pictures_in
 from stopgo.actors.tools.pictures import MOST, Picture
 from stopgo.actors.tools.tool import ToolResult
 from tests.actors.world import DESTRUCTIVE, READ_ONLY, World, answer, call, say, use

@@ -14,9 +14,9 @@ import attrs
 import pytest
 from trio.testing import MockClock
 
-from stopgo.actors.open_agent import open_agent
+from stopgo.actors.agent.open_agent import open_agent
 from stopgo.config.load import load_config
-from stopgo.runtime.journal.memory import MemoryJournal
+from stopgo.runtime.journal.memory.memory_journal import MemoryJournal
 from tests.actors.world import answer, events, wall
 
 

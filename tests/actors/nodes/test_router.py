@@ -10,7 +10,7 @@ from trio.testing import MockClock
 from stopgo.actors.common.errors import NodeFailed
 from stopgo.actors.gate import conditions
 from stopgo.actors.nodes.router import named_in
-from stopgo.config.nodes import LlmNode, RouterNode
+from stopgo.config.sections.nodes import LlmNode, RouterNode
 from tests.actors.world import World, answer, llm
 
 

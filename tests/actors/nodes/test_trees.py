@@ -10,7 +10,7 @@ import trio
 from trio.testing import MockClock
 
 from stopgo.actors.conversation.result import Turn
-from stopgo.actors.models.messages import AssistantMessage, ModelFailed, ModelRequest, UserMessage
+from stopgo.actors.models.messages.messages import AssistantMessage, ModelFailed, ModelRequest, UserMessage
 from tests.actors.world import (
     DESTRUCTIVE,
     READ_ONLY,

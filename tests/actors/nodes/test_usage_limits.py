@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from trio.testing import MockClock
 
-from stopgo.actors.models.messages import ModelFailed, Usage
-from stopgo.actors.models.usage import Spent, reached
-from stopgo.config.agent_config import UsageLimits
+from stopgo.actors.models.messages.messages import ModelFailed, Usage
+from stopgo.actors.models.messages.usage import Spent, reached
+from stopgo.config.sections.agent_config import UsageLimits
 from tests.actors.world import READ_ONLY, World, after, answer, call, llm, parallel, say, use
 
 PRICES = {"input": 1.0, "output": 10.0}

@@ -71,11 +71,11 @@ async def test_a_node_does_not_work_while_only_another_does(world: World, autoju
     world.plan("left", *[after(3, use(call("wipe")))] * 2, after(3, say("left is done")))
     world.plan("right", after(50, say("right is done")))
     async with world.agent() as agent:
-        id = (await agent.start_conversation("go", wait=False)).conversation.id
+        id = (await agent.post_conversation("go")).conversation.id
         for _ in range(2):
             await trio.sleep(20)
             [question] = (await agent.get(id)).head.pending
-            await agent.decide(question, {"approved": True}, wait=False)
+            await agent.post_decision(question, {"approved": True})
         await trio.sleep(20)
         run = (await agent.get(id)).head.run
     assert run is not None

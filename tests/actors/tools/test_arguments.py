@@ -9,10 +9,10 @@ from typing import Any
 import attrs
 import pytest
 
-from stopgo.actors.tools import arguments as arguments_module
-from stopgo.actors.tools import schema_process
-from stopgo.actors.tools.arguments import CheckedArguments, Unfit
-from stopgo.actors.tools.json_schema import Checker
+from stopgo.actors.arguments import arguments as arguments_module
+from stopgo.actors.arguments import schema_process
+from stopgo.actors.arguments.arguments import CheckedArguments, Unfit
+from stopgo.actors.arguments.json_schema import Checker
 from stopgo.actors.tools.tool import Tool
 
 

@@ -8,11 +8,11 @@ import attrs
 import pytest
 import trio
 
-from stopgo.actors.tools.authorization import Authorization
+from stopgo.actors.servers.authorization import Authorization
+from stopgo.actors.servers.server_directory import ServerDirectory
+from stopgo.actors.servers.server_status import ServerStatus
 from stopgo.actors.tools.needs import Wanted
 from stopgo.actors.tools.registry import Update
-from stopgo.actors.tools.server_directory import ServerDirectory
-from stopgo.actors.tools.server_status import ServerStatus
 from stopgo.actors.tools.tokens import Token
 from stopgo.actors.tools.tool import Authenticate, Tool
 from stopgo.runtime.errors import ActorCrashed, ActorUnavailable

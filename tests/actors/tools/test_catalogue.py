@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from stopgo.actors.tools.catalogue import Catalogue, DuplicateTool, catalogue
 from stopgo.actors.tools.names import plain_name, prefixed_name
 from stopgo.actors.tools.tool import Hints, Tool
-from stopgo.config.agent_config import AgentConfig
-from stopgo.config.mcp import McpServerConfig, ToolFilter
-from stopgo.config.nodes import LlmNode
-from stopgo.config.wildcards import is_named
+from stopgo.config.sections.agent_config import AgentConfig
+from stopgo.config.sections.mcp import McpServerConfig, ToolFilter
+from stopgo.config.sections.nodes import LlmNode
+from stopgo.config.text.wildcards import is_named
 
 ALLOWED = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
 

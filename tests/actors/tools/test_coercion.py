@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stopgo.actors.tools.arguments import MAX_DIGITS, coerce
-from stopgo.actors.tools.json_schema import Checker, Work
+from stopgo.actors.arguments.arguments import MAX_DIGITS, coerce
+from stopgo.actors.arguments.json_schema import Checker, Work
 
 
 def brought(value: Any, schema: Any, **more: Any) -> Any:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from stopgo.actors.agent import Agent
+from stopgo.actors.agent.agent import Agent
 from stopgo.actors.conversation.result import Turn
 from stopgo.actors.tools import facade
 from stopgo.actors.tools.tool import Tool, ToolOutcomeUnknown
@@ -240,7 +240,7 @@ async def test_a_call_on_record_is_sent_to_the_server_it_was_made_to(
     }
     world.plan("agent", use(call("look")), say("done"))
     async with world.agent() as agent:
-        id = (await agent.start_conversation("go", wait=False)).conversation.id
+        id = (await agent.post_conversation("go")).conversation.id
         await wait_all_tasks_blocked()
     assert world.ledger == [("look", {})]
     world.tool("look", IDEMPOTENT, server="two")

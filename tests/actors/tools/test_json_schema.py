@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from stopgo.actors.tools.json_schema import (
+from stopgo.actors.arguments.json_schema import (
     MAX_MISTAKE,
     MAX_MISTAKES,
     Checker,

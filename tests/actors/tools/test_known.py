@@ -14,15 +14,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from trio.testing import MockClock
 
-from stopgo.actors.agent import Agent
+from stopgo.actors.agent.agent import Agent
 from stopgo.actors.gate.gate import Action, PolicyScope, by_hints, effect_class
 from stopgo.actors.tools import known
 from stopgo.actors.tools.known import STRICTEST, KnownTools, stricter_hints
 from stopgo.actors.tools.names import hashed, prefixed_name
 from stopgo.actors.tools.tool import Hints, Tool
-from stopgo.config.approval import ApprovalConfig
-from stopgo.runtime.journal.memory import MemoryJournal
-from stopgo.runtime.journal.sqlite import open_sqlite
+from stopgo.config.sections.approval import ApprovalConfig
+from stopgo.runtime.journal.memory.memory_journal import MemoryJournal
+from stopgo.runtime.journal.sqlite.sqlite_journal import open_sqlite
 from tests.actors.world import (
     DESTRUCTIVE,
     HARMLESS,

@@ -24,11 +24,11 @@ from stopgo.actors.tools.registry import (
 )
 from stopgo.actors.tools.slots import Slots
 from stopgo.actors.tools.tool import Tool
-from stopgo.config.agent_config import AgentConfig
-from stopgo.config.mcp import McpServerConfig
-from stopgo.config.nodes import LlmNode
+from stopgo.config.sections.agent_config import AgentConfig
+from stopgo.config.sections.mcp import McpServerConfig
+from stopgo.config.sections.nodes import LlmNode
 from stopgo.runtime.event_bus import EventBus
-from stopgo.runtime.journal.memory import MemoryJournal
+from stopgo.runtime.journal.memory.memory_journal import MemoryJournal
 from stopgo.runtime.ref import ActorRef
 from stopgo.runtime.supervision import open_supervisor
 

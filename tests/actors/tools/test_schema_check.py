@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from stopgo.actors.tools import schema_process
-from stopgo.actors.tools.json_schema import Checker, Uncheckable
-from stopgo.actors.tools.schema_check import find_mistakes
+from stopgo.actors.arguments import schema_process
+from stopgo.actors.arguments.json_schema import Checker, Uncheckable
+from stopgo.actors.arguments.schema_check import find_mistakes
 from tests.waiting import LIMIT
 
 

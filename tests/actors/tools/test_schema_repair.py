@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jsonschema.validators import Draft202012Validator
 
-from stopgo.actors.tools.schema_repair import MAX_DEPTH, repaired
+from stopgo.actors.arguments.schema_repair import MAX_DEPTH, repaired
 
 TEXT = {"type": "string"}
 NUMBER = {"type": "number"}

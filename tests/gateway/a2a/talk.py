@@ -11,9 +11,9 @@ import attrs
 import httpx2
 import trio
 
-from stopgo.actors.agent import Agent
-from stopgo.actors.models.a2a_end import A2AEnd, TextArtifact
-from stopgo.actors.models.messages import ModelFailed, ModelReply, ModelRequest, ToolCall
+from stopgo.actors.agent.agent import Agent
+from stopgo.actors.models.messages.a2a_end import A2AEnd, TextArtifact
+from stopgo.actors.models.messages.messages import ModelFailed, ModelReply, ModelRequest, ToolCall
 from stopgo.actors.tools.tool import ToolAuthRequired, ToolResult
 from stopgo.gateway.a2a.push import PushNotifier, open_push
 from stopgo.gateway.app import make_app

@@ -11,9 +11,9 @@ import trio
 from a2a.client.card_resolver import parse_agent_card
 from trio.testing import MockClock
 
-from stopgo.actors.conversation.lists import ListedTool
+from stopgo.actors.agent.lists import ListedTool
 from stopgo.actors.tools.tool import Tool
-from stopgo.config.auth import AuthConfig, OidcConfig, TrustedProxyConfig
+from stopgo.config.sections.auth import AuthConfig, OidcConfig, TrustedProxyConfig
 from stopgo.gateway.a2a.agent_card import AgentAbout, Offered, Version
 from stopgo.gateway.a2a.agent_card import card as card_of
 from tests.actors.world import DESTRUCTIVE, READ_ONLY, World

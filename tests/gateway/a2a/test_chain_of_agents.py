@@ -18,10 +18,10 @@ import pytest
 from hypercorn.typing import ASGIReceiveCallable, ASGISendCallable, Scope
 
 from stopgo.actors.access.principal import Grant, Principal
-from stopgo.actors.agent import Agent
-from stopgo.actors.open_agent import open_agent
-from stopgo.config.agent_config import AgentConfig
+from stopgo.actors.agent.agent import Agent
+from stopgo.actors.agent.open_agent import open_agent
 from stopgo.config.load import load_config
+from stopgo.config.sections.agent_config import AgentConfig
 from stopgo.gateway.app import make_app
 from stopgo.gateway.auth.verifiers import BearerVerifier
 from stopgo.gateway.http.http_server import bind, open_server

@@ -8,12 +8,12 @@ import httpx2
 import pytest
 from trio.testing import MockClock
 
-from stopgo.gateway import examples as ex
 from stopgo.gateway.a2a.a2a_operations import TAGS
 from stopgo.gateway.a2a.push import open_push
 from stopgo.gateway.app import make_app
+from stopgo.gateway.contract import examples as ex
+from stopgo.gateway.contract.operation import VARIABLES, Operation
 from stopgo.gateway.http.http_server import bind, open_server
-from stopgo.gateway.operation import VARIABLES, Operation
 from stopgo.runtime.json_text import dump_wire
 from tests.http_client import http_client
 
@@ -50,7 +50,7 @@ async def test_every_example_is_answered_as_described(
     configs = f"/a2a/tasks/{ex.CONVERSATION_ID}/pushNotificationConfigs"
     await client.post(configs, json={"id": push, "url": "https://client.example/push"})
 
-    [answer] = [each for each in operation.own_answers if each.status == 200]
+    [answer] = [each for each in operation.own_responses if each.status == 200]
     request: dict[str, Any] = {
         "method": operation.method,
         "url": operation.path.format(task=ex.CONVERSATION_ID, config=push),

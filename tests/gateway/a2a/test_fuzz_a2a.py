@@ -18,7 +18,7 @@ from trio.testing import MockClock
 
 from stopgo.actors.a2a.wire import v03_codec, v1_codec
 from stopgo.gateway.testing.virtual_time import without_threads
-from stopgo.runtime.journal.sqlite import open_sqlite
+from stopgo.runtime.journal.sqlite.sqlite_journal import open_sqlite
 from tests.actors.a2a.wire.valid_requests import VALID, changed
 from tests.actors.world import World, wall
 

@@ -9,7 +9,7 @@ import pytest
 from stopgo.actors.a2a.wire.a2a_errors import A2AError
 from stopgo.actors.a2a.wire.a2a_headers import PATH
 from stopgo.actors.a2a.wire.task import Message, Text
-from stopgo.actors.log.events import Origin
+from stopgo.actors.log.words.events import Origin
 from stopgo.gateway.a2a.origin import LONGEST_ID, MOST_HOPS, origin_of
 
 TRACE = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"

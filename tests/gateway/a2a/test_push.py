@@ -18,10 +18,10 @@ import trio.testing
 from trio.testing import MockClock
 
 from stopgo.actors.a2a.wire.task import PushConfig
-from stopgo.actors.agent import Agent
-from stopgo.actors.models.messages import Emit, ModelReply, ModelRequest
-from stopgo.actors.models.script import ScriptModel
-from stopgo.actors.open_agent import open_agent
+from stopgo.actors.agent.agent import Agent
+from stopgo.actors.agent.open_agent import open_agent
+from stopgo.actors.models.messages.messages import Emit, ModelReply, ModelRequest
+from stopgo.actors.models.offline.script import ScriptModel
 from stopgo.config.load import load_config
 from stopgo.gateway.a2a import push as push_module
 from stopgo.gateway.a2a.push import MOST_OF_A_TASK, NOTES, PushNotifier, open_push
@@ -29,7 +29,7 @@ from stopgo.gateway.a2a.push_hook import SetBy
 from stopgo.gateway.a2a.push_post import TIMEOUT
 from stopgo.gateway.app import make_app
 from stopgo.gateway.http.http_server import bind, open_server
-from stopgo.runtime.journal.memory import MemoryJournal
+from stopgo.runtime.journal.memory.memory_journal import MemoryJournal
 from tests.gateway.a2a.receiver import OK, Receiver, answer, open_receiver, resolving, until_blocked
 from tests.http_client import http_client
 from tests.waiting import until

@@ -9,10 +9,10 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from stopgo.actors.models.messages import UserMessage
+from stopgo.actors.models.messages.messages import UserMessage
 from stopgo.actors.tools.pictures import Picture
 from stopgo.gateway.a2a import task_server
-from stopgo.gateway.attachments import MAX_TEXT_FILE
+from stopgo.gateway.contract.attachments import MAX_TEXT_FILE
 from stopgo.gateway.http.body import MAX_BODY
 
 from .talk import GIVEN, Talk

@@ -10,7 +10,7 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from stopgo.actors.log.events import Entry
+from stopgo.actors.log.words.events import Entry
 from stopgo.gateway.a2a import a2a_routes, task_events, task_server
 from stopgo.gateway.http.event_stream import HEARTBEAT
 

@@ -10,12 +10,12 @@ import pytest
 from stopgo.actors.approvals.asked import Occasion
 from stopgo.actors.approvals.proxy_approval import ProxyQuestion
 from stopgo.actors.common.errors import Fault
-from stopgo.actors.log import events as e
-from stopgo.actors.log.deltas import ModelDelta
-from stopgo.actors.log.outcomes import Delegation, Ended, NodeEnd, NotSent, Replied, StepFailed
-from stopgo.actors.log.state import Conversation
-from stopgo.actors.models.messages import TextDelta, ToolCall
-from stopgo.actors.models.usage import StepUsage
+from stopgo.actors.log.fold.state import Conversation
+from stopgo.actors.log.words import events as e
+from stopgo.actors.log.words.deltas import ModelDelta
+from stopgo.actors.log.words.outcomes import Delegation, Ended, NodeEnd, NotSent, Replied, StepFailed
+from stopgo.actors.models.messages.messages import TextDelta, ToolCall
+from stopgo.actors.models.messages.usage import StepUsage
 from stopgo.actors.tools.delegation import RemoteItem, RemoteTask
 from stopgo.actors.tools.needs import NeedsDecisions
 from stopgo.actors.tools.tool import ToolResult
@@ -57,7 +57,7 @@ def stream(*events: e.LogEvent | ModelDelta) -> list[Json]:
             seq += 1
             told += run.apply(e.Entry(seq, 1.5, event))
     if not run.ended:
-        told += run.pause() if run.rests else run.fail("open", "")
+        told += run.pause() if run.pauses.rests else run.fail("open", "")
     found: list[Json] = [event_json(event) for event in told]
     check_stream(found)
     return found

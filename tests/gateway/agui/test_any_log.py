@@ -9,12 +9,12 @@ from random import Random
 
 import pytest
 
-from stopgo.actors.log import events as e
-from stopgo.actors.log.deltas import ModelDelta
-from stopgo.actors.log.event_json import decode
-from stopgo.actors.log.outcomes import Replied
-from stopgo.actors.log.state import Conversation
-from stopgo.actors.models.messages import ArgumentsDelta, TextDelta
+from stopgo.actors.log.fold.state import Conversation
+from stopgo.actors.log.words import events as e
+from stopgo.actors.log.words.deltas import ModelDelta
+from stopgo.actors.log.words.event_json import decode
+from stopgo.actors.log.words.outcomes import Replied
+from stopgo.actors.models.messages.messages import ArgumentsDelta, TextDelta
 from stopgo.gateway.agui.agui_events import event_json
 from stopgo.gateway.agui.agui_run import AGUIRun
 from stopgo.runtime.journal.protocol import Event
@@ -74,7 +74,7 @@ def stream(
         match entry.event:
             case e.StepFinished(outcome=Replied(text=text)) if run.begun and text:
                 replies.append(text)
-        if run.begun and run.rests and not run.ended:
+        if run.begun and run.pauses.rests and not run.ended:
             if not patience:
                 told += run.pause()
             patience -= 1

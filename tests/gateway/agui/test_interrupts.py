@@ -11,10 +11,10 @@ import trio
 from trio.testing import MockClock
 
 from stopgo.actors.common.errors import AgentError
-from stopgo.actors.log.events import ApprovalVoid, RunFinished, RunResumed
-from stopgo.actors.models.messages import Usage
+from stopgo.actors.log.words.events import ApprovalVoid, RunFinished, RunResumed
+from stopgo.actors.models.messages.messages import Usage
 from stopgo.actors.tools.tool import Elicitation, ToolInputRequired, ToolOutcomeUnknown, ToolResult
-from stopgo.gateway import examples as ex
+from stopgo.gateway.contract import examples as ex
 from tests.actors.world import IDEMPOTENT, World, call, say, use
 from tests.gateway.conftest import FakeAgent
 
@@ -151,7 +151,7 @@ async def test_what_was_decided_elsewhere_is_no_error(autojump_clock: MockClock,
 async def test_what_ends_at_the_same_moment_is_no_error(
     agent: FakeAgent, client: httpx2.AsyncClient, code: Any
 ) -> None:
-    agent.raises["decide"] = AgentError(code, "too late")
+    agent.raises["post_decision"] = AgentError(code, "too late")
     interrupt = {"interruptId": ex.APPROVAL_ID, "status": "resolved", "payload": {"approved": True}}
     body = {"threadId": ex.CONVERSATION_ID, "runId": "r", "resume": [interrupt]}
     async with client.stream("POST", "/agui", json=body) as response:

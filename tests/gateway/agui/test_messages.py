@@ -8,7 +8,7 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from stopgo.actors.models.messages import ModelFailed, TextDelta, Usage
+from stopgo.actors.models.messages.messages import ModelFailed, TextDelta, Usage
 from stopgo.runtime.journal.protocol import Commit, NewEvent
 from tests.actors.world import Streamed, World, after, call, once, say, use
 from tests.actors.world import events as events_of
@@ -115,7 +115,7 @@ async def test_a_message_waits_behind_the_run_before(autojump_clock: MockClock, 
     gate = trio.Event()
     ui.world.plan("agent", once(gate, say("first done")), turn=1)
     ui.world.plan("agent", say("second done"), turn=2)
-    begun = await ui.agent.start_conversation("first", wait=False)
+    begun = await ui.agent.post_conversation("first")
     id = begun.conversation.id
     async with trio.open_nursery() as nursery:
 
@@ -202,7 +202,7 @@ async def test_a_message_that_waits_long_is_not_taken_for_a_refused_one(
     world.plan("agent", after(100, say("first done")), turn=1)
     world.plan("agent", say("second done"), turn=2)
     async with shown(world) as ui:
-        begun = await ui.agent.start_conversation("first", wait=False)
+        begun = await ui.agent.post_conversation("first")
         assert texts(await ui.run(begun.conversation.id, "second")) == ["second done"]
 
 

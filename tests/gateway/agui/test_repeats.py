@@ -10,10 +10,10 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from stopgo.actors.models.messages import TextDelta
+from stopgo.actors.models.messages.messages import TextDelta
 from stopgo.gateway.agui.run_input import parse_run_input
 from stopgo.gateway.agui.thread_run import AGUICaller, open_thread_run
-from stopgo.runtime.journal.memory import MemoryJournal
+from stopgo.runtime.journal.memory.memory_journal import MemoryJournal
 from tests.actors.world import Streamed, World, after, call, say, use
 
 from .ui import UI, conversation_of, kinds, of_kind, outcome, shown, texts, without_times
@@ -112,7 +112,7 @@ async def test_repeat_gives_its_token_to_message_queued_before_restart(
     world.plan("agent", after(30, say("first done")), turn=1)
     world.plan("agent", use(call("slow")), use(call("locked")), say("Done."), turn=2)
     async with shown(world) as ui:
-        id = (await ui.agent.start_conversation("first", wait=False)).conversation.id
+        id = (await ui.agent.post_conversation("first")).conversation.id
         with trio.move_on_after(10):
             await ui.run(id, "go", id="m", token="good")
     async with shown(world) as ui:

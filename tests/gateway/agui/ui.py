@@ -11,7 +11,7 @@ from typing import Any
 import attrs
 import httpx2
 
-from stopgo.actors.agent import Agent
+from stopgo.actors.agent.agent import Agent
 from stopgo.gateway.app import make_app
 from stopgo.gateway.http.http_server import bind, open_server
 from tests.actors.world import World

@@ -18,7 +18,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from stopgo.actors.access.principal import all_grants
-from stopgo.config.auth import AuthConfig, LoginConfig, OidcConfig, ScopeConfig
+from stopgo.config.sections.auth import AuthConfig, LoginConfig, OidcConfig, ScopeConfig
 from stopgo.gateway.auth.authenticator import Authenticator
 from stopgo.gateway.auth.issuer import Endpoints, Issuer, IssuerError
 from stopgo.gateway.auth.jwks import Jwks
@@ -30,7 +30,7 @@ from stopgo.gateway.auth.sessions import Sessions, SessionVerifier
 from stopgo.gateway.auth.tickets import Tickets, TicketVerifier
 from stopgo.gateway.auth.verifiers import RequestVerifier
 from stopgo.runtime.journal.followed_notes import FollowedNotes
-from stopgo.runtime.journal.memory import MemoryJournal
+from stopgo.runtime.journal.memory.memory_journal import MemoryJournal
 
 ADDRESS = "https://issuer.example/realm"
 AUDIENCE, CLIENT = "stopgo-api", "stopgo-page"

@@ -10,8 +10,8 @@ from typing import Any
 import attrs
 import httpx2
 
-from stopgo.actors.agent import Agent
-from stopgo.actors.open_agent import open_agent
+from stopgo.actors.agent.agent import Agent
+from stopgo.actors.agent.open_agent import open_agent
 from stopgo.config.load import load_config
 from stopgo.gateway.a2a.push import open_push
 from stopgo.gateway.app import make_app

@@ -9,8 +9,8 @@ from subprocess import CompletedProcess
 
 import pytest
 
-from stopgo.gateway.cli.agent_client import ServerError, open_client
-from stopgo.gateway.cli.conversation_socket import ConversationSocket
+from stopgo.gateway.cli.client.agent_client import ServerError, open_client
+from stopgo.gateway.cli.client.conversation_socket import ConversationSocket
 
 KEY = "sg_1_" + "a" * 48
 Run = Callable[..., CompletedProcess[str]]

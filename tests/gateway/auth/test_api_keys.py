@@ -16,7 +16,7 @@ import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from stopgo.actors.access.principal import all_grants
-from stopgo.gateway.auth.api_keys import LOOK_EVERY, ApiKeys
+from stopgo.gateway.auth.api_keys import POLL_EVERY, ApiKeys
 from stopgo.gateway.auth.key_changes import ChangeRefused, new_key, revoked
 from stopgo.gateway.auth.key_file import KeyFile, KeyFileError, StoredKey, check_mode
 from stopgo.gateway.auth.verifiers import Unverified
@@ -50,7 +50,7 @@ def revoke(file: KeyFile, id_or_name: str) -> None:
 
 async def opened(file: KeyFile, now: Callable[[], float] = lambda: NOW) -> ApiKeys:
     keys = ApiKeys(file, all_grants({}), now)
-    keys.look()
+    keys.poll()
     return keys
 
 
@@ -137,7 +137,7 @@ async def test_invalid_keys_get_one_answer(file: KeyFile) -> None:
 
 
 async def look() -> None:
-    await trio.sleep(LOOK_EVERY)
+    await trio.sleep(POLL_EVERY)
     await wait_all_tasks_blocked()
 
 
@@ -154,7 +154,7 @@ async def test_changes_count_without_a_restart(file: KeyFile, autojump_clock: Mo
         assert keys.verify(text).lifetime is lifetime  # another key does not concern it
         revoke(file, "ci")
         await lifetime.ended()
-        assert trio.current_time() == 3 * LOOK_EVERY
+        assert trio.current_time() == 3 * POLL_EVERY
         assert is_refused(keys, text)
         lifetime = keys.verify(other).lifetime
         file.path.unlink()
@@ -169,7 +169,7 @@ async def test_a_change_of_roles_ends_the_lifetime(file: KeyFile) -> None:
     before = keys.verify(text)
     with file.changing() as list:
         list[:] = [attrs.evolve(stored, roles=("viewer",))]
-    keys.look()
+    keys.poll()
     await before.lifetime.ended()
     assert [grant.name for grant in keys.verify(text).principal.grants] == ["viewer"]
 
@@ -247,8 +247,8 @@ async def test_a_file_that_cannot_be_used_refuses_all_keys(
     keys = await opened(file)
     before = keys.verify(text)
     damage(file)
-    keys.look()
-    keys.look()
+    keys.poll()
+    keys.poll()
     assert is_refused(keys, text)
     assert before.lifetime.has_ended
     errors = [record for record in caplog.records if record.levelno == logging.ERROR]
@@ -263,10 +263,10 @@ async def test_keys_count_again_when_the_file_is_repaired(file: KeyFile) -> None
     keys = await opened(file)
     good = file.path.read_text()
     broken_json(file)
-    keys.look()
+    keys.poll()
     assert is_refused(keys, text)
     file.path.write_text(good)
-    keys.look()
+    keys.poll()
     assert not is_refused(keys, text)
 
 

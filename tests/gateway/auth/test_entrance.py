@@ -17,14 +17,14 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 from trio_websocket import ConnectionClosed, ConnectionRejected, WebSocketConnection
 
 from stopgo.actors.access.principal import all_grants
-from stopgo.actors.log.events import MessageAdded
-from stopgo.config.auth import AuthConfig, PrincipalLimits
-from stopgo.gateway import examples as ex
+from stopgo.actors.log.words.events import MessageAdded
+from stopgo.config.sections.auth import AuthConfig, PrincipalLimits
 from stopgo.gateway.app import make_app
 from stopgo.gateway.auth.api_keys import ApiKeys
 from stopgo.gateway.auth.authenticator import Authenticator
 from stopgo.gateway.auth.key_changes import new_key, revoked
 from stopgo.gateway.auth.key_file import KeyFile
+from stopgo.gateway.contract import examples as ex
 from stopgo.gateway.http.http_server import HttpServer
 from stopgo.gateway.http.quart_app import Application
 from stopgo.gateway.log_lines import JsonLogLines, LogLines
@@ -66,13 +66,13 @@ class Site:
         with self.file.changing() as stored:
             key, text = new_key(stored, name, roles or ("admin",), None, now=system_clock())
             stored.append(key)
-        self.keys.look()
+        self.keys.poll()
         return text
 
     def revoke(self, name: str = "ci") -> None:
         with self.file.changing() as stored:
             stored[:] = revoked(stored, name, now=system_clock())
-        self.keys.look()
+        self.keys.poll()
 
 
 @pytest.fixture
@@ -150,7 +150,7 @@ async def test_the_log_says_who_sent_a_request(site: Site, caplog: pytest.LogCap
     with site.file.changing() as stored:
         key, text = new_key(stored, "eve", ("viewer",), subject, now=system_clock())
         stored.append(key)
-    site.keys.look()
+    site.keys.poll()
     for headers, status in (({"X-API-Key": text}, 204), ({}, 401), ({"X-API-Key": "wrong"}, 401)):
         answer = await site.client.delete(CONVERSATION, headers={**headers, "X-Session-ID": "mine"})
         assert answer.status_code == status

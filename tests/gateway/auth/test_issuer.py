@@ -13,7 +13,7 @@ import pytest
 import trio
 
 from stopgo.gateway.auth import issuer as module
-from stopgo.gateway.auth.issuer import MAX_ANSWER, Endpoints, Issuer, IssuerError, read_endpoints
+from stopgo.gateway.auth.issuer import MAX_RESPONSE, Endpoints, Issuer, IssuerError, read_endpoints
 
 ISSUER = "https://issuer.example/realm"
 
@@ -141,7 +141,7 @@ async def test_requests_to_a_real_issuer() -> None:
         (b"[]", "200 OK", "", "not a JSON object"),
         (b"\xff", "200 OK", "", "not a JSON object"),
         (b"[" * 5000, "200 OK", "", "not a JSON object"),
-        (b" " * (MAX_ANSWER + 1), "200 OK", "", "larger than"),
+        (b" " * (MAX_RESPONSE + 1), "200 OK", "", "larger than"),
         ({}, "nonsense", "", "cannot be reached"),
     ],
 )

@@ -18,11 +18,11 @@ import trio
 from trio.testing import MockClock
 from trio_websocket import ConnectionClosed, ConnectionRejected
 
-from stopgo.config.auth import AuthConfig, TrustedProxyConfig
-from stopgo.gateway import examples as ex
+from stopgo.config.sections.auth import AuthConfig, TrustedProxyConfig
 from stopgo.gateway.auth.jwt_verifier import LEEWAY
+from stopgo.gateway.contract import examples as ex
+from stopgo.gateway.contract.operations import OPERATIONS
 from stopgo.gateway.http.http_server import HttpServer
-from stopgo.gateway.operations import OPERATIONS
 
 from .fake_issuer import ADDRESS, CLIENT, CONFIG, FakeIssuer, authenticating, claims, signed
 from .web_sockets import exhaust, socket

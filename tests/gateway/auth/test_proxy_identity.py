@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from werkzeug.datastructures import Headers
 
-from stopgo.config.auth import TrustedProxyConfig
+from stopgo.config.sections.auth import TrustedProxyConfig
 from stopgo.gateway.auth.proxy_identity import stated_person
 from stopgo.gateway.auth.verifiers import Unverified
 

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from stopgo.actors.common.errors import AgentError
-from stopgo.gateway.refused_request import named_on_error
-from stopgo.gateway.short_ids import with_whole_ids
+from stopgo.gateway.rest.refused_request import named_on_error
+from stopgo.gateway.rest.short_ids import with_whole_ids
 from tests.gateway.auth.parties import Served, serving
 
 

@@ -14,7 +14,7 @@ from stopgo.gateway.auth.tickets import MOST_TICKETS, TICKET_SECONDS, Tickets
 from stopgo.gateway.auth.tickets import NOTE as TICKETS
 from stopgo.gateway.http.identity import Identity, Lifetime
 from stopgo.runtime.journal.followed_notes import FollowedNotes
-from stopgo.runtime.journal.memory import MemoryJournal
+from stopgo.runtime.journal.memory.memory_journal import MemoryJournal
 
 GRANTS = all_grants({})
 ALICE = Principal(id="alice", grants=granted(["approver"], GRANTS), credential="jwt:1")
@@ -111,7 +111,7 @@ async def test_a_session_is_found_by_its_id_at_any_member_until_it_ends(autojump
     used = await b.tickets.use(ticket)
     assert used is not None
     await a.sessions.end(here)
-    await b.notes.look()
+    await b.notes.poll()
     assert here.identity.lifetime.revoked.is_set()
     assert used.lifetime.revoked.is_set()
     assert await a.sessions.find(id) is await b.sessions.find(id) is None

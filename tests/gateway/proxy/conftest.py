@@ -12,7 +12,7 @@ import httpx2
 import pytest
 import trio
 
-from stopgo.actors.open_agent import open_agent
+from stopgo.actors.agent.open_agent import open_agent
 from stopgo.config.load import load_config
 from stopgo.config.web_config import WebConfig
 from stopgo.gateway.http.http_server import HttpServer, bind, open_server

@@ -9,8 +9,8 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from stopgo.gateway import examples as ex
-from stopgo.gateway.operations import OPERATIONS
+from stopgo.gateway.contract import examples as ex
+from stopgo.gateway.contract.operations import OPERATIONS
 from stopgo.gateway.proxy import upstream
 from stopgo.gateway.proxy.proxy_app import passed_routes
 from tests.authority import Authority

@@ -14,8 +14,8 @@ from trio.testing import MockClock
 from trio_websocket import ConnectionClosed, WebSocketConnection, wrap_client_stream
 
 from stopgo.actors.common.errors import AgentError
-from stopgo.actors.log import events
-from stopgo.gateway import examples as ex
+from stopgo.actors.log.words import events
+from stopgo.gateway.contract import examples as ex
 from stopgo.gateway.http.http_server import HttpServer
 from stopgo.gateway.proxy import upstream, upstream_socket
 from stopgo.runtime.journal.protocol import NewEvent

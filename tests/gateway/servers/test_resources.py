@@ -16,10 +16,10 @@ from typing import Any
 import pytest
 from mcp import Client
 
-from stopgo.actors.mcp.http import http_client
-from stopgo.actors.mcp.stdio import StdioTransport
-from stopgo.actors.mcp.streamable import StreamableHttp
-from stopgo.actors.mcp.wire import result_from_wire
+from stopgo.actors.mcp.transports.http import http_client
+from stopgo.actors.mcp.transports.stdio import StdioTransport
+from stopgo.actors.mcp.transports.streamable import StreamableHttp
+from stopgo.actors.mcp.wire.wire import result_from_wire
 from stopgo.gateway.cli.main import main
 from stopgo.gateway.servers.resource_store import ResourceStore
 from stopgo.gateway.servers.resources import resource_server
@@ -29,7 +29,7 @@ from tests.waiting import until_true
 
 Call = Callable[..., Any]
 LAUNCH = (
-    "import argparse; from stopgo.gateway.cli.mcp_resources_command import register;"
+    "import argparse; from stopgo.gateway.cli.commands.mcp_resources_command import register;"
     "from stopgo.gateway.servers import serving; serving.SHUTDOWN_GRACE = 3600.0;"
     "from stopgo.gateway import signals; signals.REPEAT = 0.0;"  # each signal is another one
     "parser = argparse.ArgumentParser(); register(parser.add_subparsers());"

@@ -11,11 +11,11 @@ import attrs
 import pytest
 from mcp.server import MCPServer
 
-from stopgo.actors.agent import Agent
-from stopgo.actors.conversation import lists
-from stopgo.actors.open_agent import open_agent
-from stopgo.config.compose import compose
+from stopgo.actors.agent import lists
+from stopgo.actors.agent.agent import Agent
+from stopgo.actors.agent.open_agent import open_agent
 from stopgo.config.load import load_config
+from stopgo.config.text.compose import compose
 from stopgo.gateway.servers.resource_store import ResourceStore
 from stopgo.gateway.servers.resources import resource_server
 from stopgo.gateway.web.agent_page import agent_view
@@ -145,7 +145,7 @@ async def test_page_counts_what_runs_unapproved_and_says_where(configured: Any) 
 async def test_verdicts_per_node_are_omitted_for_many_tools(
     configured: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lists, "MOST_LOOKS", 2)
+    monkeypatch.setattr(lists, "MOST_EVALUATIONS", 2)
     tree = "agent: {type: sequential, name: s, agents: [{type: llm, name: one, prompt: p}]}\n"
     view = await view_with_resources(configured(BEGIN + SERVER + tree))
     assert [tool["nodes"] for tool in view["tools"]] == [None, None, None]

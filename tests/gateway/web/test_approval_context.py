@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from stopgo.actors.agent import Agent
+from stopgo.actors.agent import precedents
+from stopgo.actors.agent.agent import Agent
+from stopgo.actors.agent.open_agent import open_agent
 from stopgo.actors.common.errors import AgentError
-from stopgo.actors.conversation import precedents
-from stopgo.actors.open_agent import open_agent
 from stopgo.config.load import load_config
 from stopgo.gateway.servers.resource_store import ResourceStore
 from stopgo.gateway.servers.resources import resource_server

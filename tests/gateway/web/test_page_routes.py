@@ -11,10 +11,10 @@ import httpx2
 import pytest
 import trio
 
-from stopgo.actors.open_agent import open_agent
-from stopgo.config.agent_config import AgentConfig
-from stopgo.config.nodes import LlmNode
-from stopgo.gateway import examples as ex
+from stopgo.actors.agent.open_agent import open_agent
+from stopgo.config.sections.agent_config import AgentConfig
+from stopgo.config.sections.nodes import LlmNode
+from stopgo.gateway.contract import examples as ex
 from stopgo.gateway.http.body import MAX_BODY
 from stopgo.gateway.web import page_routes
 from stopgo.gateway.web.page_files import read_page

@@ -10,7 +10,7 @@ from typing import Any, Final
 import attrs
 from jsonschema.validators import Draft202012Validator
 
-from stopgo.actors.models.messages import ModelTool, ToolMessage
+from stopgo.actors.models.messages.messages import ModelTool, ToolMessage
 from tests.providers.servers.http import Request
 from tests.providers.servers.oracles import anthropic_problem
 from tests.providers.servers.seal import came_with, is_ours, is_sealed, marked_id, seal

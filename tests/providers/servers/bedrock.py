@@ -17,7 +17,7 @@ from zlib import crc32
 
 import attrs
 
-from stopgo.actors.models.messages import ModelTool, ToolMessage
+from stopgo.actors.models.messages.messages import ModelTool, ToolMessage
 from tests.providers.servers.anthropic_messages import AnthropicMessages
 from tests.providers.servers.http import Request
 from tests.providers.servers.seal import is_sealed, marked_id, seal

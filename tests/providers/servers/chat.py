@@ -9,7 +9,7 @@ from typing import Any
 
 import attrs
 
-from stopgo.actors.models.messages import ModelTool, ToolMessage
+from stopgo.actors.models.messages.messages import ModelTool, ToolMessage
 from tests.providers.servers.flavours import (
     MISTRAL_FIELDS,
     MISTRAL_MESSAGE_FIELDS,

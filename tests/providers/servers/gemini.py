@@ -10,7 +10,7 @@ from typing import Any, Final
 import attrs
 from pydantic.alias_generators import to_camel
 
-from stopgo.actors.models.messages import ModelTool, ToolMessage
+from stopgo.actors.models.messages.messages import ModelTool, ToolMessage
 from tests.providers.servers.http import Request
 from tests.providers.servers.oracles import google_problem
 from tests.providers.servers.seal import marked_id, seal

@@ -8,7 +8,7 @@ from typing import Any
 
 import attrs
 
-from stopgo.actors.models.messages import ModelTool, ToolMessage
+from stopgo.actors.models.messages.messages import ModelTool, ToolMessage
 from tests.providers.servers.http import Request
 from tests.providers.servers.seal import marked_id
 from tests.providers.servers.talk import Frame, Heard, Json, Mark, Refusal, Said, pieces

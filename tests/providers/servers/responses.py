@@ -14,7 +14,7 @@ from typing import Any
 
 import attrs
 
-from stopgo.actors.models.messages import ModelTool, ToolMessage
+from stopgo.actors.models.messages.messages import ModelTool, ToolMessage
 from tests.providers.servers.http import Request
 from tests.providers.servers.oracles import responses_problem
 from tests.providers.servers.seal import marked_id, seal

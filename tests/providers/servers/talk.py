@@ -9,7 +9,7 @@ from typing import Any, Literal, TypeAlias
 
 import attrs
 
-from stopgo.actors.models.messages import ModelTool, ToolMessage
+from stopgo.actors.models.messages.messages import ModelTool, ToolMessage
 from stopgo.actors.models.offline.result_summary import summarise
 from stopgo.actors.models.offline.rules_model import decide
 

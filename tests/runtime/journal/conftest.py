@@ -8,11 +8,11 @@ import attrs
 import pytest
 
 from stopgo.runtime.journal.local_member import LocalMember
-from stopgo.runtime.journal.memory import MemoryJournal
+from stopgo.runtime.journal.memory.memory_journal import MemoryJournal
 from stopgo.runtime.journal.ownership import Fence
 from stopgo.runtime.journal.postgres.journal import PostgresJournal, open_postgres
 from stopgo.runtime.journal.protocol import Commit, Journal, Json, NewCommand, NewEvent
-from stopgo.runtime.journal.sqlite import open_sqlite
+from stopgo.runtime.journal.sqlite.sqlite_journal import open_sqlite
 from stopgo.runtime.journal.summary import Summary
 from tests.postgres_server import Database
 from tests.runtime.journal.kept import claimed

@@ -18,7 +18,7 @@ import trio
 from stopgo.runtime.journal.errors import JournalBroken
 from stopgo.runtime.journal.ownership import Fence
 from stopgo.runtime.journal.protocol import Commit, Journal, NewCommand, NewEvent
-from stopgo.runtime.journal.sqlite import open_sqlite
+from stopgo.runtime.journal.sqlite.sqlite_journal import open_sqlite
 
 STREAMS = 20
 

@@ -6,13 +6,13 @@ import sqlite3
 from typing import Any
 
 from stopgo.runtime import json_text
-from stopgo.runtime.journal.memory import MemoryJournal
-from stopgo.runtime.journal.memory_stream import Intent
+from stopgo.runtime.journal.memory.memory_journal import MemoryJournal
+from stopgo.runtime.journal.memory.memory_stream import Intent
 from stopgo.runtime.journal.ownership import Fence
 from stopgo.runtime.journal.postgres.journal import PostgresJournal
 from stopgo.runtime.journal.protocol import Journal, Json
 from stopgo.runtime.journal.question import Question
-from stopgo.runtime.journal.sqlite import SqliteJournal
+from stopgo.runtime.journal.sqlite.sqlite_journal import SqliteJournal
 from stopgo.runtime.journal.summary import Row
 
 

@@ -36,13 +36,13 @@ async def test_answers_are_read_on_the_other_member(members: Members) -> None:
     fence = await begun(members.a)
     for key in ("early", "late", "refused"):
         await members.b.deliver(NewCommand("s", key, "message", {}))
-        assert await members.b.answer("s", key) is None
+        assert await members.b.stored_reply("s", key) is None
     await members.a.save(Commit(fence, 1, replies={"early": {"result": 1}}))
     await members.a.save(Commit(fence, 1, ack=["late"]))
-    assert await members.b.answer("s", "late") is None
+    assert await members.b.stored_reply("s", "late") is None
     await members.a.save(Commit(fence, 1, replies={"late": {"result": 2}, "early": {"result": 3}}))
     await members.a.save(Commit(fence, 1, refuse={"refused": {"error": {}}}))
-    answers = [await members.b.answer("s", key) for key in ("early", "late", "refused")]
+    answers = [await members.b.stored_reply("s", key) for key in ("early", "late", "refused")]
     assert answers == [{"result": 1}, {"result": 2}, {"error": {}}]
     assert await members.b.deliver(NewCommand("s", "early", "message", {})) == Repeated({"result": 1})
     assert await members.b.deliver(NewCommand("s", "early", "message", {"n": 1})) == KeyReused()
@@ -52,13 +52,13 @@ async def test_answers_are_read_on_the_other_member(members: Members) -> None:
 async def test_there_is_no_answer_without_command_or_stream(members: Members) -> None:
     fence = await begun(members.a)
     with pytest.raises(UnknownCommand):
-        await members.b.answer("s", "nobody")
+        await members.b.stored_reply("s", "nobody")
     await members.a.delete(fence)
     with pytest.raises(UnknownStream):
-        await members.b.answer("s", "first")
+        await members.b.stored_reply("s", "first")
     await members.b.deliver(NewCommand("s", "again", "create", {}, new=True))
     with pytest.raises(UnknownCommand):
-        await members.a.answer("s", "first")
+        await members.a.stored_reply("s", "first")
 
 
 async def test_deletion_is_seen_on_the_other_member(members: Members) -> None:
@@ -125,13 +125,13 @@ async def test_strange_values_pass_unchanged(members: Members, name: str) -> Non
     [event] = await members.b.events_since(name, 1)
     assert (event.type, event.body) == (name, STRANGE)
     assert [each.body for each in await intents_of(members.b, name)] == [STRANGE]
-    assert await members.b.answer(name, name) == STRANGE
+    assert await members.b.stored_reply(name, name) == STRANGE
     assert (await row_of(members.b, name)).summary == summary
     assert isinstance(await members.b.decide(name, STRANGE, "d"), Won)
     question = await question_of(members.a, name)
     assert (question.kind, question.body, question.decision) == (name, STRANGE, STRANGE)
     await members.a.save(Commit(fence, 2, refuse={name: STRANGE}))
-    assert await members.b.answer(name, name) == STRANGE
+    assert await members.b.stored_reply(name, name) == STRANGE
 
 
 # ---------------------------------------------------------------------- asked twice

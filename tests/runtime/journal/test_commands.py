@@ -294,10 +294,10 @@ async def test_refused_command_gives_its_key_back(journal: Journal, begin: Any) 
     await journal.deliver(NewCommand("s", "later", "message", {}))
     await journal.save(Commit(fence, 1, refuse={"no": {"error": 1}, "nobody": {}}))
     assert [command.key for command in await journal.inbox("s")] == ["later"]
-    assert await journal.answer("s", "no") == {"error": 1}
+    assert await journal.stored_reply("s", "no") == {"error": 1}
     assert await journal.deliver(NewCommand("s", "no", "message", {"n": 2})) == Accepted()
     assert [command.key for command in await journal.inbox("s")] == ["later", "no"]
-    assert await journal.answer("s", "no") is None
+    assert await journal.stored_reply("s", "no") is None
 
 
 async def test_refusals_can_be_read_for_a_time(journal: Journal, begin: Any, wall: Any) -> None:
@@ -305,14 +305,14 @@ async def test_refusals_can_be_read_for_a_time(journal: Journal, begin: Any, wal
     for key in ("early", "late"):
         await journal.deliver(NewCommand("s", key, "message", {}))
         await journal.save(Commit(fence, 1, refuse={key: {"error": key}}))
-        assert await journal.answer("s", "early") == {"error": "early"}
+        assert await journal.stored_reply("s", "early") == {"error": "early"}
         wall.now += REFUSAL_SECONDS
     wall.now += 0.1
     await journal.deliver(NewCommand("s", "last", "message", {}))
     await journal.save(Commit(fence, 1, refuse={"last": {}}))
     for key in ("early", "late"):
         with pytest.raises(UnknownCommand):
-            await journal.answer("s", key)
+            await journal.stored_reply("s", key)
 
 
 async def test_delete_returns_the_keys_of_open_commands(journal: Journal, begin: Any) -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 import trio
 
-from stopgo.runtime.journal.sqlite import open_sqlite
+from stopgo.runtime.journal.sqlite.sqlite_journal import open_sqlite
 from tests.runtime.journal.kept import row_of
 
 CHILD = Path(__file__).with_name("crash_child.py")

@@ -15,11 +15,11 @@ from typing import Any
 import pytest
 import trio
 
-from stopgo.runtime.journal import database
 from stopgo.runtime.journal.errors import JournalBroken
 from stopgo.runtime.journal.protocol import Commit, Journal, NewCommand, NewEvent
 from stopgo.runtime.journal.question import NewQuestion, Won
-from stopgo.runtime.journal.sqlite import open_sqlite
+from stopgo.runtime.journal.sqlite import database
+from stopgo.runtime.journal.sqlite.sqlite_journal import open_sqlite
 from stopgo.runtime.journal.summary import Summary
 from tests.runtime.journal.kept import claimed, question_of, row_of
 

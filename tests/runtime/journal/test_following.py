@@ -8,7 +8,7 @@ from typing import Any
 import attrs
 import pytest
 
-from stopgo.runtime.journal.ownership import Fence, Held
+from stopgo.runtime.journal.ownership import Fence, Owned
 from stopgo.runtime.journal.protocol import (
     Accepted,
     Commit,
@@ -89,7 +89,7 @@ def vote(voter: str, shown: str = "x") -> Vote:
 async def owner_of(members: Members) -> str:
     """The living member that owns the stream; empty: it is free."""
     claim = await another(members.a, "probe", version=9).claim("s")
-    return claim.owner if isinstance(claim, Held) else ""
+    return claim.owner if isinstance(claim, Owned) else ""
 
 
 Request = Callable[[Journal, bool], Awaitable[object]]
@@ -139,7 +139,7 @@ async def test_request_takes_a_stream_that_is_free_or_at_rest(
     (state, expected), (request, outcome) = STATES[name], REQUESTS[request_name]
     before = await stream_in(members, state)
     assert isinstance(await request(members.b, True), outcome)
-    assert await members.a.holds(before) == (state.owner != "" and expected != "b")
+    assert await members.a.owns(before) == (state.owner != "" and expected != "b")
     assert await owner_of(members) == expected
 
 
@@ -151,7 +151,7 @@ async def test_request_that_does_not_follow_claims_nothing(
     state, (request, outcome) = STATES[name][0], REQUESTS[request_name]
     before = await stream_in(members, state)
     assert isinstance(await request(members.b, False), outcome)
-    assert await members.a.holds(before) == (state.owner != "")
+    assert await members.a.owns(before) == (state.owner != "")
     assert await owner_of(members) == ("" if state.dead else state.owner)
 
 
@@ -167,7 +167,7 @@ async def test_request_leaves_the_fence_of_its_own_member(
     request, outcome = REQUESTS[request_name]
     fence = await stream_in(members, state)
     assert isinstance(await request(members.b, True), outcome)
-    assert await members.b.holds(fence)
+    assert await members.b.owns(fence)
     await members.b.save(Commit(fence, 1, [NewEvent("a", {})]))
 
 
@@ -199,7 +199,7 @@ async def test_request_that_puts_nothing_into_the_inbox_claims_nothing(
     await members.a.save(Commit(fence, 1, ack=["d"]))
     found = await request_(members.b)
     assert isinstance(found, answer) if isinstance(answer, type) else found == answer
-    assert await members.a.holds(fence)
+    assert await members.a.owns(fence)
 
 
 async def test_request_that_creates_a_stream_claims_it(members: Members) -> None:
@@ -229,4 +229,4 @@ async def test_request_takes_a_free_stream_behind_another_command(members: Membe
 async def test_request_leaves_the_fence_of_its_own_member_without_a_lease(members: Members) -> None:
     fence = await stream_in(members, State("b", dead=True))
     await members.b.deliver(NewCommand("s", "k", "message", {}, follow=True))
-    assert await members.b.holds(fence)
+    assert await members.b.owns(fence)

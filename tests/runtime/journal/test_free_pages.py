@@ -12,12 +12,12 @@ import pytest
 import trio
 
 from stopgo.gateway.cli.main import main
-from stopgo.runtime.journal import database
-from stopgo.runtime.journal.database import FreePages
 from stopgo.runtime.journal.errors import JournalBusy
 from stopgo.runtime.journal.ownership import Fence
 from stopgo.runtime.journal.protocol import Commit, Journal, NewCommand, NewEvent
-from stopgo.runtime.journal.sqlite import compact, open_sqlite
+from stopgo.runtime.journal.sqlite import database
+from stopgo.runtime.journal.sqlite.database import FreePages
+from stopgo.runtime.journal.sqlite.sqlite_journal import compact, open_sqlite
 from tests.runtime.journal.kept import claimed
 from tests.waiting import until
 
@@ -74,7 +74,7 @@ async def test_space_that_was_free_at_the_start_is_returned(
 ) -> None:
     """The process was killed before."""
     with monkeypatch.context() as patch:
-        patch.setattr(FreePages, "look", lambda self, db: None)
+        patch.setattr(FreePages, "check", lambda self, db: None)
         async with open_sqlite(tmp_path) as journal:
             await journal.delete(await write(journal, "a"))
     assert size(tmp_path) > 4 * MB
@@ -168,7 +168,7 @@ def test_step_that_fails_breaks_nothing(tmp_path: Path, monkeypatch: pytest.Monk
         assert not db.in_transaction
         assert not free.are_many
         other.rollback()
-        free.look(db)
+        free.check(db)
         assert not free.are_many, "no step is made again"
         assert pages(db) == before
         db.execute("INSERT INTO note VALUES ('k', 'k', '1')")

@@ -13,7 +13,7 @@ from trio.testing import MockClock
 
 from stopgo.runtime.journal.errors import Fenced, JournalUnavailable
 from stopgo.runtime.journal.lease import Lease, boot_clock
-from stopgo.runtime.journal.memory import MemoryJournal
+from stopgo.runtime.journal.memory.memory_journal import MemoryJournal
 from stopgo.runtime.journal.ownership import Renewed
 from tests.runtime.journal.conftest import LEASE
 
@@ -61,20 +61,20 @@ async def test_lease_runs_out_while_the_process_is_paused(
     member = Member()
     await member.lease.renew()
     member.suspended = suspended
-    assert member.lease.holds == holds
+    assert member.lease.owns == holds
 
 
 async def test_lease_is_reckoned_from_before_the_request(autojump_clock: MockClock) -> None:
     """The store renews it at some time between request and answer."""
     member = Member(delay=LEASE - 0.5)
     await member.lease.renew()
-    assert not member.lease.holds
+    assert not member.lease.owns
 
 
 async def test_lease_ends_before_that_at_the_store(autojump_clock: MockClock) -> None:
     member = Member()
     await member.lease.renew()
-    while member.lease.holds:
+    while member.lease.owns:
         assert member.journal.member in await member.journal.living()
         await trio.sleep(0.25)
     assert member.journal.member in await member.journal.living()
@@ -88,10 +88,10 @@ async def test_lease_returns_when_the_store_can_be_reached(
     nursery.start_soon(member.lease.keep)
     member.away = True
     await trio.sleep(LEASE)
-    assert not member.lease.holds
+    assert not member.lease.owns
     member.away = False
     await trio.sleep(LEASE)
-    assert member.lease.holds
+    assert member.lease.owns
     nursery.cancel_scope.cancel()
 
 
@@ -108,7 +108,7 @@ async def test_lease_of_the_only_process_never_ends(autojump_clock: MockClock) -
     lease = Lease(MemoryJournal(trio.current_time), lambda: now)
     await lease.renew()
     now = 1e9
-    assert lease.holds
+    assert lease.owns
     assert not lease.can_be_lost
     assert math.isinf((await lease._journal.renew()).seconds)
 

@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from stopgo.runtime.journal.errors import JournalError
-from stopgo.runtime.journal.memory import MemoryJournal
+from stopgo.runtime.journal.memory.memory_journal import MemoryJournal
 from stopgo.runtime.journal.ownership import Fence
 from stopgo.runtime.journal.protocol import (
     REFUSAL_SECONDS,
@@ -26,7 +26,7 @@ from stopgo.runtime.journal.protocol import (
     SettleIntent,
 )
 from stopgo.runtime.journal.question import CloseQuestion, NewQuestion
-from stopgo.runtime.journal.sqlite import open_sqlite
+from stopgo.runtime.journal.sqlite.sqlite_journal import open_sqlite
 from stopgo.runtime.journal.summary import Among, Summary
 from tests.runtime.journal.kept import intents_of
 
@@ -154,12 +154,12 @@ class Driver:
         journal = self.journal
         seen: list[object] = [await journal.due(), await journal.living()]
         seen += [await each.open_work(but) for each in (journal, self.other) for but in ((), ("s",))]
-        seen += [await journal.holds(fence) for found in self.fences.values() for fence in found]
+        seen += [await journal.owns(fence) for found in self.fences.values() for fence in found]
         for stream in ("s", "t", "nobody"):
             seen += [await journal.row(stream), await journal.events_since(stream, 0)]
             seen += [await journal.inbox(stream), await intents_of(journal, stream)]
             for key in ("k1", "k2", "k3"):
-                seen.append(await outcome(partial(self.other.answer, stream, key)))
+                seen.append(await outcome(partial(self.other.stored_reply, stream, key)))
         amongs = [Among(""), Among("o"), Among("p", ("s",)), Among("", ("t", "t", "nobody"))]
         for page in (
             await journal.list(),

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 import pytest
 import trio
 
-from stopgo.runtime.journal.followed_notes import LOOK, FollowedNotes
-from stopgo.runtime.journal.memory import MemoryJournal
+from stopgo.runtime.journal.followed_notes import POLL_EVERY, FollowedNotes
+from stopgo.runtime.journal.memory.memory_journal import MemoryJournal
 from stopgo.runtime.journal.protocol import Journal, Json, NewCommand
 from tests.runtime.journal.conftest import Members
 
@@ -90,7 +90,7 @@ async def test_followers_see_what_other_members_write(autojump_clock: trio.testi
     await followed.follow("k", apply)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(followed.run)
-        await trio.sleep(2 * LOOK)
+        await trio.sleep(2 * POLL_EVERY)
         await other.write_notes("other", {"x": {}})
         await other.write_notes("k", {"y": {"n": 2}})
         await trio.sleep(1)

@@ -11,10 +11,10 @@ import pytest
 
 from stopgo.runtime.event_bus import Subscription
 from stopgo.runtime.journal.errors import Fenced, NeedsNewer, UnknownStream
-from stopgo.runtime.journal.ownership import Fence, Held, Hint
+from stopgo.runtime.journal.ownership import Fence, Hint, Owned
 from stopgo.runtime.journal.protocol import Commit, Journal, NewCommand, NewEvent
 from stopgo.runtime.journal.question import NewQuestion
-from stopgo.runtime.journal.sqlite import open_sqlite
+from stopgo.runtime.journal.sqlite.sqlite_journal import open_sqlite
 from stopgo.runtime.journal.summary import Summary
 from stopgo.runtime.journal.vote import Vote
 from tests.runtime.journal.conftest import LEASE, LOCAL_STORES, Members, another
@@ -39,7 +39,7 @@ def rebuilt(fence: Fence) -> Fence:
 
 async def test_fence_is_a_value(members: Members) -> None:
     fence = await begun(members.a)
-    assert await members.b.holds(rebuilt(fence))
+    assert await members.b.owns(rebuilt(fence))
     await members.a.save(Commit(rebuilt(fence), 1, [NewEvent("a", {})]))
     assert (await row_of(members.b, "s")).last_seq == 2
 
@@ -76,7 +76,7 @@ async def _create_anew_and_claim(members: Members, fence: Fence) -> None:
 async def test_earlier_fence_is_invalid(members: Members, replace: Replace) -> None:
     fence = await begun(members.a)
     await replace(members, fence)
-    assert not await members.b.holds(rebuilt(fence))
+    assert not await members.b.owns(rebuilt(fence))
     for write in (
         members.a.save(Commit(fence, 1)),
         members.b.save(Commit(rebuilt(fence), 1)),
@@ -88,7 +88,7 @@ async def test_earlier_fence_is_invalid(members: Members, replace: Replace) -> N
 
 async def test_living_owner_keeps_its_stream(members: Members) -> None:
     fence = await begun(members.a)
-    assert await members.b.claim("s") == Held("a")
+    assert await members.b.claim("s") == Owned("a")
     await members.a.save(Commit(fence, 1, [NewEvent("a", {})]))
 
 
@@ -105,7 +105,7 @@ async def test_stream_is_free_when_the_lease_of_its_owner_has_run_out(
         assert (await members.a.renew()).now == members.wall.now
     claim = await members.b.claim("s")
     assert isinstance(claim, Fence) == free
-    assert await members.a.holds(old) != free
+    assert await members.a.owns(old) != free
 
 
 async def test_owner_may_save_until_its_stream_is_claimed(members: Members) -> None:
@@ -146,9 +146,9 @@ async def test_version_that_a_stream_demands(members: Members) -> None:
         await member.save(Commit(fence, 1))
         await member.release(fence)
         for each in held:
-            assert await each.claim("s") == Held("")
+            assert await each.claim("s") == Owned("")
     assert isinstance(await new.claim("s"), Fence)
-    assert await old.claim("s") == Held(""), "the reason that lasts"
+    assert await old.claim("s") == Owned(""), "the reason that lasts"
 
 
 Put = Callable[[Journal, str], Awaitable[object]]
@@ -197,13 +197,13 @@ async def test_stream_with_open_commands_is_not_released(members: Members) -> No
     await members.b.deliver(NewCommand("s", "l", "message", {}))
     assert not await members.a.release(fence)
     assert not await members.a.release(fence, ["l"])
-    assert await members.b.claim("s") == Held("a")
+    assert await members.b.claim("s") == Owned("a")
     await members.a.save(Commit(fence, 1, ack=["k"]))
     assert await members.a.release(fence, ["k", "l"])
     assert await members.a.release(fence), "the answer to the first release may have been lost"
     await claimed(members.b, "s")
     assert await members.a.release(fence)
-    assert await members.a.claim("s") == Held("b")
+    assert await members.a.claim("s") == Owned("b")
 
 
 @pytest.mark.parametrize("end", ["ack", "refuse"])
@@ -214,14 +214,14 @@ async def test_open_command_holds_its_own_stream_until_it_ends(members: Members,
     await put(members.b, "k")
     assert not await members.a.release(fence)
     assert not await members.a.release(fence, ["first", "l"])
-    assert await members.a.holds(fence)
+    assert await members.a.owns(fence)
     assert await members.a.release(other)
     if end == "ack":
         await members.a.save(Commit(fence, 1, ack=["k"]))
     else:
         await members.a.save(Commit(fence, 1, refuse={"k": {"code": "no"}}))
     assert await members.a.release(fence)
-    assert not await members.a.holds(fence)
+    assert not await members.a.owns(fence)
     await claimed(members.b, "s")
 
 
@@ -295,7 +295,7 @@ async def test_other_member_gets_hints(members: Members) -> None:
         lambda a: a.deliver(NewCommand("nobody", "k", "message", {})),
         lambda a: a.decide("nobody", {}, "k"),
         lambda a: a.decide("q", {}, "first"),
-        lambda a: a.answer("s", "first"),
+        lambda a: a.stored_reply("s", "first"),
         lambda a: a.release(Fence("s", "a", 0)),
     ],
 )

@@ -13,7 +13,7 @@ import pytest
 import trio
 
 from stopgo.runtime.journal.errors import Fenced, QuestionTaken
-from stopgo.runtime.journal.ownership import Fence, Held
+from stopgo.runtime.journal.ownership import Fence, Owned
 from stopgo.runtime.journal.protocol import (
     Accepted,
     Commit,
@@ -65,7 +65,7 @@ async def valid_of(members: Members, results: list[Any]) -> list[Fence]:
     """Return the fences that hold. Each takes a read of its own, so the latest comes first: no earlier one
     may hold after it."""
     fences = sorted((each for each in results if isinstance(each, Fence)), key=lambda each: -each.epoch)
-    return [each for each in fences if await members.a.holds(each)]
+    return [each for each in fences if await members.a.owns(each)]
 
 
 async def test_no_command_is_stranded(members: Members) -> None:
@@ -83,14 +83,14 @@ async def test_no_command_is_stranded(members: Members) -> None:
             partial(after, claims, members.b.claim, stream),
         )
         owner = await another(members.a, "probe").claim(stream)
-        if owner == Held("a"):
+        if owner == Owned("a"):
             assert not released
             assert await valid_of(members, [fence, taken]) == [fence]
         else:
-            assert owner == Held("b"), "it was free, so the request has claimed it"
-            assert not await members.a.holds(fence)
+            assert owner == Owned("b"), "it was free, so the request has claimed it"
+            assert not await members.a.owns(fence)
         ends.add((owner, released))
-    assert {(Held("a"), False), (Held("b"), True)} <= ends
+    assert {(Owned("a"), False), (Owned("b"), True)} <= ends
 
 
 async def test_there_is_one_valid_fence_at_any_time(members: Members) -> None:
@@ -147,7 +147,7 @@ async def test_of_two_members_one_claims(members: Members) -> None:
         order = (members.a, members.b) if attempt % 2 else (members.b, members.a)
         found = await together(*[partial(member.claim, stream) for member in order])
         [fence] = [each for each in found if isinstance(each, Fence)]
-        assert [each for each in found if isinstance(each, Held)] == [Held(fence.owner)]
+        assert [each for each in found if isinstance(each, Owned)] == [Owned(fence.owner)]
 
 
 @pytest.mark.parametrize(
@@ -175,7 +175,7 @@ async def test_stream_is_created_once(members: Members, keys: Any, bodies: Any, 
         assert [each for each in outcomes if each != Accepted()] == lost
         inbox = await members.a.inbox(stream)
         assert len(inbox) == 2 - len(lost)
-        assert await another(members.a, "probe").claim(stream) == Held(inbox[0].member), (
+        assert await another(members.a, "probe").claim(stream) == Owned(inbox[0].member), (
             "the first one claims"
         )
         winners.add(inbox[0].member)

@@ -206,7 +206,7 @@ async def test_release_sees_the_command_that_it_waited_for(database: Database) -
                 await until(lambda: look.execute(waits).rowcount == 1)
                 b.commit()
         assert released == [False]
-        assert await a.holds(fence)
+        assert await a.owns(fence)
 
 
 # --------------------------------------------------------------- connections that break
@@ -228,7 +228,7 @@ async def test_wait_for_a_server_that_does_not_answer_has_an_end(
 ) -> None:
     async with opened(wire.dsn, "a") as a:
         monkeypatch.setattr(pool_module, "SILENCE", 0.2)
-        monkeypatch.setattr(pool_module, "LOOK_EVERY", 0.05)
+        monkeypatch.setattr(pool_module, "POLL_EVERY", 0.05)
         wire.fault = "silence"
         with pytest.raises(JournalUnavailable):
             await a.row("s")
@@ -243,7 +243,7 @@ async def test_operation_that_waits_for_a_connection_ends_with_the_others(
     ended: list[int] = []
     async with open_postgres(wire.dsn, member="a", connections=1) as a:
         monkeypatch.setattr(pool_module, "SILENCE", 0.2)
-        monkeypatch.setattr(pool_module, "LOOK_EVERY", 0.05)
+        monkeypatch.setattr(pool_module, "POLL_EVERY", 0.05)
         wire.fault = "silence"
         async with trio.open_nursery() as nursery:
             for number in range(3):
@@ -265,7 +265,7 @@ async def test_slow_operation_is_not_cut_off_while_others_are_answered(
 ) -> None:
     async with opened(wire.dsn, "a") as a:
         monkeypatch.setattr(pool_module, "SILENCE", 0.2)
-        monkeypatch.setattr(pool_module, "LOOK_EVERY", 0.05)
+        monkeypatch.setattr(pool_module, "POLL_EVERY", 0.05)
         done: list[object] = []
 
         async def wait() -> None:

@@ -17,7 +17,7 @@ from stopgo.runtime.journal.errors import (
     QuestionTaken,
     UnknownStream,
 )
-from stopgo.runtime.journal.memory_stream import Intent
+from stopgo.runtime.journal.memory.memory_stream import Intent
 from stopgo.runtime.journal.ownership import Fence
 from stopgo.runtime.journal.protocol import (
     LONGEST_NOTE,

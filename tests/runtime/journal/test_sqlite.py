@@ -17,7 +17,6 @@ from typing import Any
 import pytest
 import trio
 
-from stopgo.runtime.journal import database, files, sql_question, sql_stream
 from stopgo.runtime.journal.errors import (
     Fenced,
     IntentExists,
@@ -26,11 +25,12 @@ from stopgo.runtime.journal.errors import (
     JournalError,
     JournalTooNew,
 )
-from stopgo.runtime.journal.files import announce
 from stopgo.runtime.journal.ownership import Fence
 from stopgo.runtime.journal.protocol import Commit, Journal, NewCommand, NewEvent, NewIntent, NotAccepted
 from stopgo.runtime.journal.question import NewQuestion
-from stopgo.runtime.journal.sqlite import open_sqlite
+from stopgo.runtime.journal.sqlite import database, files, sql_question, sql_stream
+from stopgo.runtime.journal.sqlite.files import announce
+from stopgo.runtime.journal.sqlite.sqlite_journal import open_sqlite
 from stopgo.runtime.journal.summary import Among, Summary
 from tests.runtime.journal.kept import claimed, row_of
 from tests.waiting import POLL
@@ -249,7 +249,7 @@ async def test_notice_of_another_process_is_not_shown(tmp_path: Path, left: str)
 
 HOLD = """
 import sys, trio
-from stopgo.runtime.journal.sqlite import open_sqlite
+from stopgo.runtime.journal.sqlite.sqlite_journal import open_sqlite
 async def main():
     async with open_sqlite(sys.argv[1]):
         print("open", flush=True)
@@ -694,7 +694,7 @@ def another(file: Path) -> None:
 async def test_writes_stop_after_files_are_removed_or_replaced(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: Any, told: str, inline: bool
 ) -> None:
-    monkeypatch.setattr(files, "LOOK_EVERY", 0.0)
+    monkeypatch.setattr(files, "CHECK_EVERY", 0.0)
 
     async def use(data: Path) -> None:
         async with open_sqlite(data, inline=inline) as journal:
@@ -732,9 +732,9 @@ async def test_its_files_are_looked_at_now_and_then(tmp_path: Path, monkeypatch:
     file.touch()
     there = files.Presence(file)
     file.unlink()
-    now = files.LOOK_EVERY / 2
+    now = files.CHECK_EVERY / 2
     there.check()
-    now = files.LOOK_EVERY
+    now = files.CHECK_EVERY
     with pytest.raises(OSError, match="was removed while the journal was open: No such file"):
         there.check()
 

@@ -12,9 +12,9 @@ from stopgo.runtime.journal.copied_rows import CopiedRow
 from stopgo.runtime.journal.errors import JournalBusy, JournalError
 from stopgo.runtime.journal.protocol import Commit, Journal, NewCommand, NewEvent, NewIntent
 from stopgo.runtime.journal.question import CloseQuestion, NewQuestion
-from stopgo.runtime.journal.sqlite import open_sqlite
+from stopgo.runtime.journal.sqlite.sqlite_journal import open_sqlite
+from stopgo.runtime.journal.sqlite.whole_file import DirectoryRows
 from stopgo.runtime.journal.summary import Summary
-from stopgo.runtime.journal.whole_file import DirectoryRows
 from stopgo.runtime.stores import transfer
 from stopgo.runtime.stores.open_journal import open_journal
 from stopgo.runtime.stores.transfer import Copied, copy_journal

@@ -31,7 +31,7 @@ from stopgo.runtime.journal.question import (
     Unknown,
     Won,
 )
-from stopgo.runtime.journal.sqlite import open_sqlite
+from stopgo.runtime.journal.sqlite.sqlite_journal import open_sqlite
 from stopgo.runtime.journal.vote import Outdated, Vote, Voted
 from tests.runtime.journal.kept import claimed, question_of
 

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 import trio
 
-from stopgo.runtime.journal import writer
 from stopgo.runtime.journal.errors import JournalBroken, JournalError
-from stopgo.runtime.journal.files import Presence
-from stopgo.runtime.journal.writer import GroupWriter, InlineWriter
+from stopgo.runtime.journal.sqlite import writer
+from stopgo.runtime.journal.sqlite.files import Presence
+from stopgo.runtime.journal.sqlite.writer import GroupWriter, InlineWriter
 
 
 class Bench:

@@ -11,8 +11,7 @@ import attrs
 import pytest
 import trio
 
-from stopgo.actors.models.client import ModelClient
-from stopgo.actors.models.messages import (
+from stopgo.actors.models.messages.messages import (
     AssistantMessage,
     ChatMessage,
     Delta,
@@ -24,9 +23,10 @@ from stopgo.actors.models.messages import (
     UserMessage,
     unheard,
 )
-from stopgo.actors.models.model import Model
 from stopgo.actors.models.open_model import open_model
-from stopgo.config.models import ModelSpec
+from stopgo.actors.models.providers.client import ModelClient
+from stopgo.actors.models.providers.model import Model
+from stopgo.config.sections.models import ModelSpec
 from tests.canary import KEY
 
 Kind = Literal["openai", "anthropic"]

@@ -21,17 +21,17 @@ from typing import Any
 
 import attrs
 
-from stopgo.actors.models.messages import ModelFailed, ModelTool
-from stopgo.actors.models.providers.anthropic_codec import AnthropicCodec
-from stopgo.actors.models.providers.codec import Codec
-from stopgo.actors.models.providers.converse_codec import ConverseCodec
-from stopgo.actors.models.providers.framing import Framing, JsonLines, ServerSentEvents
-from stopgo.actors.models.providers.google_codec import GoogleCodec
-from stopgo.actors.models.providers.ollama_codec import OllamaCodec
-from stopgo.actors.models.providers.openai_codec import OpenAICodec
-from stopgo.actors.models.providers.profiles import PROFILES
-from stopgo.actors.models.providers.responses_codec import ResponsesCodec
-from stopgo.config.models import ModelSpec
+from stopgo.actors.models.codecs.anthropic_codec import AnthropicCodec
+from stopgo.actors.models.codecs.codec import Codec
+from stopgo.actors.models.codecs.converse_codec import ConverseCodec
+from stopgo.actors.models.codecs.framing import Framing, JsonLines, ServerSentEvents
+from stopgo.actors.models.codecs.google_codec import GoogleCodec
+from stopgo.actors.models.codecs.ollama_codec import OllamaCodec
+from stopgo.actors.models.codecs.openai_codec import OpenAICodec
+from stopgo.actors.models.codecs.profiles import PROFILES
+from stopgo.actors.models.codecs.responses_codec import ResponsesCodec
+from stopgo.actors.models.messages.messages import ModelFailed, ModelTool
+from stopgo.config.sections.models import ModelSpec
 
 from .conftest import request
 
@@ -406,7 +406,7 @@ def converse(calls: Sequence[Call], random: Random, loss: Loss) -> list[str]:
 
 
 def wired(name: str) -> str:
-    from stopgo.actors.models.providers.codec import wire_name
+    from stopgo.actors.models.codecs.codec import wire_name
 
     return wire_name(name)
 

@@ -7,7 +7,8 @@ from typing import Any
 import attrs
 import pytest
 
-from stopgo.actors.models.messages import (
+from stopgo.actors.models.codecs.anthropic_codec import CACHED, MAX_TOKENS, AnthropicCodec
+from stopgo.actors.models.messages.messages import (
     ArgumentsDelta,
     AssistantMessage,
     ChatMessage,
@@ -22,8 +23,7 @@ from stopgo.actors.models.messages import (
     Verbatim,
     unheard,
 )
-from stopgo.actors.models.providers.anthropic_codec import CACHED, MAX_TOKENS, AnthropicCodec
-from stopgo.config.models import ModelSpec
+from stopgo.config.sections.models import ModelSpec
 
 from .conftest import Heard, kept, request
 

@@ -7,13 +7,13 @@ from typing import Any, cast
 
 import pytest
 
-from stopgo.actors.models.client import ModelClient
-from stopgo.actors.models.errors import UnacceptedSetting
-from stopgo.actors.models.messages import ModelReply, ModelTool, UserMessage, unheard
-from stopgo.actors.models.model import Model
+from stopgo.actors.models.messages.errors import UnacceptedSetting
+from stopgo.actors.models.messages.messages import ModelReply, ModelTool, UserMessage, unheard
 from stopgo.actors.models.open_model import open_model
 from stopgo.actors.models.providers.claude_families import version_for
-from stopgo.config.models import ModelSpec
+from stopgo.actors.models.providers.client import ModelClient
+from stopgo.actors.models.providers.model import Model
+from stopgo.config.sections.models import ModelSpec
 from stopgo.runtime.json_text import MAX_DEPTH
 from tests.canary import KEY
 

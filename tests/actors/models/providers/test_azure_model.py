@@ -14,12 +14,12 @@ from typing import Any
 import pytest
 import trio
 
-from stopgo.actors.models.client import ModelClient
-from stopgo.actors.models.messages import unheard
-from stopgo.actors.models.model import Model
+from stopgo.actors.models.messages.messages import unheard
 from stopgo.actors.models.open_model import check_model, open_model
+from stopgo.actors.models.providers.client import ModelClient
 from stopgo.actors.models.providers.endpoints import InvalidBaseUrl, MissingBaseUrl, MissingLibrary
-from stopgo.config.models import ModelSpec
+from stopgo.actors.models.providers.model import Model
+from stopgo.config.sections.models import ModelSpec
 from tests.canary import KEY
 from tests.providers.servers.responses import events_of
 

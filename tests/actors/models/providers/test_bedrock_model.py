@@ -23,9 +23,8 @@ import httpx2
 import pytest
 import trio
 
-from stopgo.actors.models.client import ModelClient
-from stopgo.actors.models.errors import UnacceptedSetting
-from stopgo.actors.models.messages import (
+from stopgo.actors.models.messages.errors import UnacceptedSetting
+from stopgo.actors.models.messages.messages import (
     AssistantMessage,
     ModelFailed,
     ToolCall,
@@ -34,9 +33,9 @@ from stopgo.actors.models.messages import (
     Verbatim,
     unheard,
 )
-from stopgo.actors.models.model import Model
 from stopgo.actors.models.open_model import check_model, open_model
 from stopgo.actors.models.providers.aws_login import AwsLogin
+from stopgo.actors.models.providers.client import ModelClient
 from stopgo.actors.models.providers.endpoints import (
     MissingBaseUrl,
     MissingLibrary,
@@ -44,7 +43,8 @@ from stopgo.actors.models.providers.endpoints import (
     endpoint,
 )
 from stopgo.actors.models.providers.http_model import HttpModel
-from stopgo.config.models import ModelSpec
+from stopgo.actors.models.providers.model import Model
+from stopgo.config.sections.models import ModelSpec
 from tests.canary import KEY
 from tests.providers.servers.bedrock import event, exception, frame
 

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 import trio
 
-from stopgo.actors.models.client import ModelClient
-from stopgo.actors.models.messages import ModelReply, TextDelta, unheard
-from stopgo.actors.models.model import Model
+from stopgo.actors.models.messages.messages import ModelReply, TextDelta, unheard
 from stopgo.actors.models.providers import reading
+from stopgo.actors.models.providers.client import ModelClient
+from stopgo.actors.models.providers.model import Model
 from tests.canary import KEY
 from tests.waiting import until
 

@@ -10,7 +10,7 @@ import httpx2
 import pytest
 import trio
 
-from stopgo.actors.models.messages import ModelFailed
+from stopgo.actors.models.messages.messages import ModelFailed
 from stopgo.actors.models.providers.cloud_tokens import PAUSE, RENEW_BEFORE, CloudToken, TokenLogin
 
 URL = httpx2.URL("https://cloud.example")

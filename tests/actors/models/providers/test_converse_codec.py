@@ -8,7 +8,8 @@ from typing import Any
 import attrs
 import pytest
 
-from stopgo.actors.models.messages import (
+from stopgo.actors.models.codecs.converse_codec import ConverseCodec
+from stopgo.actors.models.messages.messages import (
     ArgumentsDelta,
     AssistantMessage,
     ModelFailed,
@@ -21,9 +22,8 @@ from stopgo.actors.models.messages import (
     UserMessage,
     unheard,
 )
-from stopgo.actors.models.providers.converse_codec import ConverseCodec
 from stopgo.actors.tools.pictures import Picture
-from stopgo.config.models import ModelSpec
+from stopgo.config.sections.models import ModelSpec
 
 from .conftest import ADD, Heard, kept, request
 

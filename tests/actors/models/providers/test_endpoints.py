@@ -13,7 +13,7 @@ from stopgo.actors.models.providers.endpoints import (
     api_of,
     endpoint,
 )
-from stopgo.config.models import Api, ModelSpec, Provider
+from stopgo.config.sections.models import Api, ModelSpec, Provider
 
 PUBLIC: dict[Provider, tuple[str, str]] = {
     "anthropic": ("ANTHROPIC", "https://api.anthropic.com"),

@@ -5,15 +5,15 @@ from typing import Any
 
 import pytest
 
-from stopgo.actors.models.messages import ModelFailed
-from stopgo.actors.models.providers.faults import MAX_SENTENCE, from_answer, from_error
+from stopgo.actors.models.codecs.faults import MAX_SENTENCE, from_error, from_response
+from stopgo.actors.models.messages.messages import ModelFailed
 
 NOW = 1_000_000_000.0  # 2001-09-09T01:46:40Z
 
 
 def failure(status: int, body: Any = None, **headers: str) -> ModelFailed:
     raw = body if isinstance(body, bytes) else json.dumps(body).encode()
-    return from_answer(status, {key.replace("_", "-"): headers[key] for key in headers}, raw, now=NOW)
+    return from_response(status, {key.replace("_", "-"): headers[key] for key in headers}, raw, now=NOW)
 
 
 @pytest.mark.parametrize(

@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stopgo.actors.common.sse_parser import EventTooLarge
-from stopgo.actors.models.messages import ModelFailed
-from stopgo.actors.models.providers import framing
-from stopgo.actors.models.providers.framing import AwsFrames, Framing, JsonLines, ServerSentEvents, framing_of
+from stopgo.actors.models.codecs import framing
+from stopgo.actors.models.codecs.framing import AwsFrames, Framing, JsonLines, ServerSentEvents, framing_of
+from stopgo.actors.models.messages.messages import ModelFailed
 from tests.providers.servers.bedrock import event, frame
 
 lines = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\r\n"), max_size=9).filter(

@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from stopgo.actors.models.messages import (
+from stopgo.actors.models.codecs.google_codec import NO_SIGNATURE, GoogleCodec, path
+from stopgo.actors.models.messages.messages import (
     ArgumentsDelta,
     AssistantMessage,
     ModelFailed,
@@ -19,8 +20,7 @@ from stopgo.actors.models.messages import (
     Verbatim,
     unheard,
 )
-from stopgo.actors.models.providers.google_codec import NO_SIGNATURE, GoogleCodec, path
-from stopgo.config.models import ModelSpec
+from stopgo.config.sections.models import ModelSpec
 
 from .conftest import Heard, kept, request
 

@@ -8,7 +8,12 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stopgo.actors.models.messages import (
+from stopgo.actors.models.codecs.anthropic_codec import AnthropicCodec
+from stopgo.actors.models.codecs.google_codec import GoogleCodec
+from stopgo.actors.models.codecs.openai_codec import OpenAICodec
+from stopgo.actors.models.codecs.profiles import PROFILES, Flavour
+from stopgo.actors.models.codecs.responses_codec import ResponsesCodec
+from stopgo.actors.models.messages.messages import (
     AssistantMessage,
     ChatMessage,
     ModelReply,
@@ -17,12 +22,7 @@ from stopgo.actors.models.messages import (
     UserMessage,
     Verbatim,
 )
-from stopgo.actors.models.providers.anthropic_codec import AnthropicCodec
-from stopgo.actors.models.providers.google_codec import GoogleCodec
-from stopgo.actors.models.providers.openai_codec import OpenAICodec
-from stopgo.actors.models.providers.profiles import PROFILES, Flavour
-from stopgo.actors.models.providers.responses_codec import ResponsesCodec
-from stopgo.config.models import PROVIDERS, ModelSpec, Provider
+from stopgo.config.sections.models import PROVIDERS, ModelSpec, Provider
 from stopgo.runtime.json_text import dump_wire, load_provider
 from tests.providers.servers.responses import order_problem
 

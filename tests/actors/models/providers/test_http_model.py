@@ -9,8 +9,7 @@ import httpx2
 import pytest
 
 from stopgo.actors.common import sse_parser
-from stopgo.actors.models.client import ModelClient
-from stopgo.actors.models.messages import (
+from stopgo.actors.models.messages.messages import (
     AssistantMessage,
     ModelFailed,
     ModelReply,
@@ -19,12 +18,13 @@ from stopgo.actors.models.messages import (
     UserMessage,
     unheard,
 )
-from stopgo.actors.models.model import Model
 from stopgo.actors.models.open_model import open_model
+from stopgo.actors.models.providers.client import ModelClient
 from stopgo.actors.models.providers.key_mask import KeyMask
+from stopgo.actors.models.providers.model import Model
 from stopgo.actors.models.providers.openai_model import ChatModel
 from stopgo.actors.models.providers.reading import failures_of
-from stopgo.config.models import ModelSpec
+from stopgo.config.sections.models import ModelSpec
 from tests.canary import KEY
 
 from .conftest import HELLO_OPENAI, Provider, Wait, chunk, events, failure, opened, request, whole

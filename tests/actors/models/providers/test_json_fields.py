@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from stopgo.actors.models.providers.json_fields import MAX_COUNT, Unclear, count, load_arguments
+from stopgo.actors.models.codecs.json_fields import MAX_COUNT, Unclear, count, load_arguments
 from stopgo.runtime.json_text import MAX_DEPTH
 
 NONE: list[object] = [None, "", " \n", "null", " null ", '""', '"null"', "{}", '"{}"', {}, "{}{}"]

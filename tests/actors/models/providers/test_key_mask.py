@@ -8,8 +8,15 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given
 
-from stopgo.actors.models.client import ModelClient
-from stopgo.actors.models.messages import ArgumentsDelta, Delta, ModelReply, TextDelta, ToolCall, Verbatim
+from stopgo.actors.models.messages.messages import (
+    ArgumentsDelta,
+    Delta,
+    ModelReply,
+    TextDelta,
+    ToolCall,
+    Verbatim,
+)
+from stopgo.actors.models.providers.client import ModelClient
 from stopgo.actors.models.providers.key_mask import KeyMask, MaskedDeltas
 from tests.canary import KEY
 

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from stopgo.actors.models.messages import (
+from stopgo.actors.models.codecs.ollama_codec import OllamaCodec
+from stopgo.actors.models.messages.messages import (
     ArgumentsDelta,
     AssistantMessage,
     ModelFailed,
@@ -19,9 +20,8 @@ from stopgo.actors.models.messages import (
     UserMessage,
     unheard,
 )
-from stopgo.actors.models.providers.ollama_codec import OllamaCodec
 from stopgo.actors.tools.pictures import Picture
-from stopgo.config.models import ModelSpec
+from stopgo.config.sections.models import ModelSpec
 
 from .conftest import Heard, kept, request
 

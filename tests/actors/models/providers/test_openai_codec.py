@@ -6,7 +6,10 @@ from typing import Any
 
 import pytest
 
-from stopgo.actors.models.messages import (
+from stopgo.actors.models.codecs.codec import LOST, NO_NAME
+from stopgo.actors.models.codecs.openai_codec import GO_ON, OpenAICodec
+from stopgo.actors.models.codecs.profiles import PROFILES
+from stopgo.actors.models.messages.messages import (
     ArgumentsDelta,
     AssistantMessage,
     ModelFailed,
@@ -20,10 +23,7 @@ from stopgo.actors.models.messages import (
     Verbatim,
     unheard,
 )
-from stopgo.actors.models.providers.codec import LOST, NO_NAME
-from stopgo.actors.models.providers.openai_codec import GO_ON, OpenAICodec
-from stopgo.actors.models.providers.profiles import PROFILES
-from stopgo.config.models import PROVIDERS, ModelSpec, Provider
+from stopgo.config.sections.models import PROVIDERS, ModelSpec, Provider
 
 from .conftest import Heard, request
 

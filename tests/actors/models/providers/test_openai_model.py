@@ -8,18 +8,12 @@ from typing import Any
 
 import pytest
 
-from stopgo.actors.models.client import ModelClient
-from stopgo.actors.models.messages import (
-    ChatMessage,
-    ModelReply,
-    ToolMessage,
-    UserMessage,
-    unheard,
-)
-from stopgo.actors.models.model import Model
+from stopgo.actors.models.messages.messages import ChatMessage, ModelReply, ToolMessage, UserMessage, unheard
 from stopgo.actors.models.open_model import open_model
+from stopgo.actors.models.providers.client import ModelClient
+from stopgo.actors.models.providers.model import Model
 from stopgo.actors.models.providers.openai_model import ResponsesModel
-from stopgo.config.models import ModelSpec
+from stopgo.config.sections.models import ModelSpec
 from tests.canary import KEY
 from tests.providers.servers.responses import error, events_of
 

@@ -13,16 +13,22 @@ from typing import Any
 
 import attrs
 
-from stopgo.actors.models.messages import AssistantMessage, ChatMessage, ToolCall, ToolMessage, UserMessage
-from stopgo.actors.models.providers.anthropic_codec import AnthropicCodec
-from stopgo.actors.models.providers.converse_codec import ConverseCodec
-from stopgo.actors.models.providers.google_codec import GoogleCodec
-from stopgo.actors.models.providers.ollama_codec import OllamaCodec
-from stopgo.actors.models.providers.openai_codec import GO_ON, OpenAICodec
-from stopgo.actors.models.providers.profiles import PROFILES
-from stopgo.actors.models.providers.responses_codec import COMPATIBLE, ResponsesCodec
+from stopgo.actors.models.codecs.anthropic_codec import AnthropicCodec
+from stopgo.actors.models.codecs.converse_codec import ConverseCodec
+from stopgo.actors.models.codecs.google_codec import GoogleCodec
+from stopgo.actors.models.codecs.ollama_codec import OllamaCodec
+from stopgo.actors.models.codecs.openai_codec import GO_ON, OpenAICodec
+from stopgo.actors.models.codecs.profiles import PROFILES
+from stopgo.actors.models.codecs.responses_codec import COMPATIBLE, ResponsesCodec
+from stopgo.actors.models.messages.messages import (
+    AssistantMessage,
+    ChatMessage,
+    ToolCall,
+    ToolMessage,
+    UserMessage,
+)
 from stopgo.actors.tools.pictures import Picture
-from stopgo.config.models import ModelSpec, Provider
+from stopgo.config.sections.models import ModelSpec, Provider
 from tests.providers.servers.oracles import responses_problem
 
 from .conftest import request

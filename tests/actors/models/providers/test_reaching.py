@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 import trio
 
-from stopgo.actors.models.client import ModelClient
-from stopgo.actors.models.errors import ModelUnusable
-from stopgo.actors.models.messages import unheard
+from stopgo.actors.models.messages.errors import ModelUnusable
+from stopgo.actors.models.messages.messages import unheard
+from stopgo.actors.models.providers.client import ModelClient
 from tests.authority import Authority
 
 from .conftest import HELLO_OPENAI, Hello, Provider, failure, opened, request, whole

@@ -7,9 +7,9 @@ from typing import Any
 import attrs
 import pytest
 
-from stopgo.actors.models.messages import ModelFailed
-from stopgo.actors.models.providers.profiles import PROFILES, Flavour
-from stopgo.actors.models.providers.refused_members import without_refused
+from stopgo.actors.models.codecs.profiles import PROFILES, Flavour
+from stopgo.actors.models.codecs.refused_members import without_refused
+from stopgo.actors.models.messages.messages import ModelFailed
 
 COMPATIBLE = PROFILES["openai_compatible"].flavour
 

@@ -14,7 +14,13 @@ from typing import Any, cast
 import attrs
 import pytest
 
-from stopgo.actors.models.messages import (
+from stopgo.actors.models.codecs.responses_codec import (
+    COMPATIBLE,
+    ResponsesCodec,
+    ResponsesFlavour,
+    origin_of,
+)
+from stopgo.actors.models.messages.messages import (
     ArgumentsDelta,
     AssistantMessage,
     ChatMessage,
@@ -28,13 +34,7 @@ from stopgo.actors.models.messages import (
     UserMessage,
     unheard,
 )
-from stopgo.actors.models.providers.responses_codec import (
-    COMPATIBLE,
-    ResponsesCodec,
-    ResponsesFlavour,
-    origin_of,
-)
-from stopgo.config.models import ModelSpec, Provider
+from stopgo.config.sections.models import ModelSpec, Provider
 from stopgo.runtime.json_text import dump_wire, load_provider
 from tests.providers.servers.responses import Issued, event, events_of, request_problem
 from tests.providers.servers.talk import Json

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from stopgo.actors.models.messages import ModelReply, ModelTool, unheard
-from stopgo.actors.models.providers.openai_codec import OpenAICodec
-from stopgo.actors.models.providers.profiles import PROFILES
-from stopgo.config.models import ModelSpec
+from stopgo.actors.models.codecs.openai_codec import OpenAICodec
+from stopgo.actors.models.codecs.profiles import PROFILES
+from stopgo.actors.models.messages.messages import ModelReply, ModelTool, unheard
+from stopgo.config.sections.models import ModelSpec
 
 from .conftest import ADD, request
 

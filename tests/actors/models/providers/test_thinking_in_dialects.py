@@ -9,15 +9,15 @@ from typing import Any
 import attrs
 import pytest
 
-from stopgo.actors.models.messages import ModelFailed, TextDelta, ToolMessage, UserMessage
-from stopgo.actors.models.providers.anthropic_codec import AnthropicCodec
-from stopgo.actors.models.providers.codec import Codec
-from stopgo.actors.models.providers.google_codec import GoogleCodec
-from stopgo.actors.models.providers.ollama_codec import OllamaCodec
-from stopgo.actors.models.providers.openai_codec import OpenAICodec
-from stopgo.actors.models.providers.profiles import PROFILES
-from stopgo.actors.models.providers.responses_codec import COMPATIBLE, OPENAI, ResponsesCodec
-from stopgo.config.models import ModelSpec, Provider
+from stopgo.actors.models.codecs.anthropic_codec import AnthropicCodec
+from stopgo.actors.models.codecs.codec import Codec
+from stopgo.actors.models.codecs.google_codec import GoogleCodec
+from stopgo.actors.models.codecs.ollama_codec import OllamaCodec
+from stopgo.actors.models.codecs.openai_codec import OpenAICodec
+from stopgo.actors.models.codecs.profiles import PROFILES
+from stopgo.actors.models.codecs.responses_codec import COMPATIBLE, OPENAI, ResponsesCodec
+from stopgo.actors.models.messages.messages import ModelFailed, TextDelta, ToolMessage, UserMessage
+from stopgo.config.sections.models import ModelSpec, Provider
 from tests.providers.servers.responses import events_of
 
 from .conftest import Heard, kept, request

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stopgo.actors.models.providers.thinking_text import ShownText, answer_in
+from stopgo.actors.models.codecs.thinking_text import ShownText, answer_in
 
 MARKED = [
     # deep-searcher#215: the whole block in the text.

@@ -6,7 +6,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stopgo.actors.models.providers.codec import joined
+from stopgo.actors.models.codecs.codec import joined
 
 _texts = st.sampled_from(["", "a", "b"])
 _entries = st.fixed_dictionaries(

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stopgo.actors.models.messages import ModelTool
-from stopgo.actors.models.providers.codec import CallIds, own_names, wire_name
+from stopgo.actors.models.codecs.codec import CallIds, own_names, wire_name
+from stopgo.actors.models.messages.messages import ModelTool
 
 EVERY_PROVIDER = re.compile(r"[a-zA-Z_][a-zA-Z0-9_-]{0,63}")
 MISTRAL = re.compile(r"[A-Za-z0-9]{9}")

@@ -2,15 +2,7 @@ from __future__ import annotations
 
 import re
 
-from stopgo.actors.models.messages import (
-    AssistantMessage,
-    ChatMessage,
-    ToolCall,
-    ToolMessage,
-    UserMessage,
-    Verbatim,
-)
-from stopgo.actors.models.providers.turns import (
+from stopgo.actors.models.codecs.turns import (
     NO_RESULT,
     NO_TEXT,
     NOT_SHOWN,
@@ -20,6 +12,14 @@ from stopgo.actors.models.providers.turns import (
     PastReply,
     UserTurn,
     turns,
+)
+from stopgo.actors.models.messages.messages import (
+    AssistantMessage,
+    ChatMessage,
+    ToolCall,
+    ToolMessage,
+    UserMessage,
+    Verbatim,
 )
 
 IDS = re.compile("[a-z0-9]+")

@@ -18,13 +18,19 @@ import trio
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 
-from stopgo.actors.models.client import ModelClient
-from stopgo.actors.models.errors import UnacceptedSetting
-from stopgo.actors.models.messages import AssistantMessage, ToolMessage, UserMessage, Verbatim, unheard
-from stopgo.actors.models.model import Model
+from stopgo.actors.models.messages.errors import UnacceptedSetting
+from stopgo.actors.models.messages.messages import (
+    AssistantMessage,
+    ToolMessage,
+    UserMessage,
+    Verbatim,
+    unheard,
+)
 from stopgo.actors.models.open_model import check_model, open_model
+from stopgo.actors.models.providers.client import ModelClient
 from stopgo.actors.models.providers.endpoints import MissingBaseUrl, MissingLibrary, endpoint, vertex_host
-from stopgo.config.models import ModelSpec
+from stopgo.actors.models.providers.model import Model
+from stopgo.config.sections.models import ModelSpec
 from tests.canary import KEY
 
 from .conftest import HELLO_ANTHROPIC, Provider, events, failure, request, whole

@@ -1,0 +1,79 @@
+"""The logs of the conversations of this process, and the parts that they share."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+import attrs
+
+from ....runtime.clock import WallClock
+from ....runtime.event_bus import EventBus
+from ....runtime.journal.lease import Lease
+from ....runtime.journal.ownership import Fence
+from ....runtime.journal.protocol import Journal
+from ..fold.stored import read
+from .branches import ActiveRuns, Branches
+from .log import ConversationLog
+from .observer import Observer
+from .relay import Relay
+from .tenure import claim
+from .write_behind import Flusher
+
+
+@attrs.frozen(eq=False)
+class Logs:
+    journal: Journal
+    lease: Lease
+    """The lease of this process at the journal."""
+    bus: EventBus
+    wall: WallClock
+    observer: Observer
+    active_runs: ActiveRuns = attrs.field(factory=ActiveRuns)
+    flusher: Flusher = attrs.field(factory=Flusher)
+    live: dict[str, ConversationLog] = attrs.field(factory=dict)
+    """The logs of the conversations active in this process, for readers."""
+    relay: Relay = attrs.field(
+        init=False,
+        default=attrs.Factory(
+            lambda self: Relay(self.journal, self.bus, self.wall, self.live, self.lease.can_be_lost),
+            takes_self=True,
+        ),
+    )
+    unreleased: list[Fence] = attrs.field(factory=list)
+    """The fences of activations that could not give up their streams."""
+
+    async def open(
+        self,
+        conversation: str,
+        *,
+        start_soon: Callable[[Callable[[], Awaitable[object]]], object],
+        progress: Callable[[], None],
+    ) -> ConversationLog | None:
+        """Become the conversation's writer: claim its stream, then fold it. None if another member owns it,
+        or if this member has lost its lease. `start_soon` and `progress` are as in `ConversationLog`.
+
+        Raises:
+            UnknownStream: the conversation does not exist, or was deleted.
+            StreamDamaged: the conversation cannot be read.
+        """
+        tenure = await claim(self.journal, conversation, self.lease)
+        if tenure is None:
+            return None
+        return ConversationLog(
+            journal=self.journal,
+            bus=self.bus,
+            branches=Branches(active_runs=self.active_runs),
+            flusher=self.flusher,
+            wall=self.wall,
+            observer=self.observer,
+            tenure=tenure,
+            state=await read(self.journal, conversation),
+            start_soon=start_soon,
+            progress=progress,
+        )
+
+    async def owned(self, id: str) -> ConversationLog | None:
+        """The log of a conversation that is active in this process, and that no other process has taken
+        over."""
+        log = self.live.get(id)
+        return log if log is not None and await self.journal.owns(log.tenure.fence) else None

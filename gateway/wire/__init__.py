@@ -1,6 +1,0 @@
-"""The HTTP contract: every shape of a body or a frame is a class here.
-
-The fields of a class carry types and meanings. The JSON that clients get, the JSON Schema in
-`/openapi.json` and the tables of the reference are generated from them. No agent and no I/O belong here. Read
-`declaration` first, then `shapes`.
-"""
