@@ -94,8 +94,7 @@ def load_config(
 
     stored = plain(without_addresses(root.entries["agent"]))
     assert isinstance(stored, dict)
-    weak = weak_entrances(config, root, str(source))
-    weak_anywhere = (*weak, *weak_exits(config, root, str(source)))
+    weak, exits = (each(config, root, str(source)) for each in (weak_entrances, weak_exits))
     return attrs.evolve(
         config,
         has_tree=has_tree,
@@ -104,7 +103,7 @@ def load_config(
         packaged=packaged,
         stored_tree=stored,
         rule_secrets=_rule_secrets(root, variables),
-        warnings=(*misspelled(root), *warnings_of(config, root), *map(str, weak_anywhere)),
+        warnings=(*misspelled(root), *warnings_of(config, root), *map(str, (*weak, *exits))),
         weak_secrets=weak,
         model_places=_model_places(reader, root, source, is_given=model is not None),
     )
