@@ -94,7 +94,7 @@ def load_config(
 
     stored = plain(without_addresses(root.entries["agent"]))
     assert isinstance(stored, dict)
-    weak, exits = (each(config, root, str(source)) for each in (weak_entrances, weak_exits))
+    weak, exits = weak_entrances(config, root, str(source)), weak_exits(config, root, str(source))
     return attrs.evolve(
         config,
         has_tree=has_tree,
