@@ -8,7 +8,7 @@ from pathlib import Path
 
 EXPIRING = """
 import sys
-from stopgo.actors.conversation import timers
+from stopgo.actors.workers import timers
 from stopgo.gateway.cli.main import main
 
 timers.LONGEST_SLEEP = 0.05

@@ -94,7 +94,7 @@ async def test_requests_are_refused_while_the_store_is_away(
             raise JournalUnavailable("no connection")
 
         with monkeypatch.context() as patch:
-            methods = "answer deliver due events_since inbox living open_work renew row save"
+            methods = "deliver due events_since inbox living open_work renew row save stored_reply"
             for method in methods.split():
                 patch.setattr(members.store, method, away, raising=False)
             assert await code_of(a.send(id, "two", key="k")) == "journal_unavailable"

@@ -189,7 +189,7 @@ def test_order_of_names_does_not_matter_types_do(one: str, other: str, expected:
 # ----------------------------------------------------------------- one module
 
 READERS = {"load", "loads", "JSONDecoder"}
-BEGINNINGS_OF_MESSAGES = ROOT / "actors" / "mcp" / "message_bound.py"
+BEGINNINGS_OF_MESSAGES = ROOT / "actors" / "mcp" / "wire" / "message_bound.py"
 
 
 def reads_json(path: Path) -> bool:

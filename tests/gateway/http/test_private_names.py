@@ -18,7 +18,7 @@ OWN: dict[type, set[str]] = {
     WebsocketStream: {"_break", "beat"},
     Application: {
         *("__init__", "add", "add_socket"),
-        *("_answer", "_headers", "_refuse", "_request", "_response", "_routes", "_send"),
+        *("_respond", "_headers", "_refuse", "_request", "_response", "_routes", "_send"),
         *("_serve_socket", "_socket_route", "_view"),
     },
     ASGIRequest: set(),
