@@ -25,7 +25,7 @@ from .checks.checks import (
 )
 from .checks.delegates import remote_agents
 from .checks.shared_secrets import weak_entrances, weak_exits
-from .checks.tree import fill_in, without_addresses
+from .checks.tree import fill_in, tree_id, without_addresses
 from .checks.warnings import warnings_of
 from .described.shape import keys_of, written_as
 from .reading.mcp_flag import flag_servers
@@ -66,7 +66,7 @@ def load_config(
     """
     source, packaged = locate(None if path is None else Path(path), *DEFAULT_FILES)
     root, problems = read_mapping(source, "name: my-agent")
-    has_tree = "agent" in root.entries
+    written, has_tree = root, "agent" in root.entries
     if data_dir is not None:
         root = root.with_entries({"data_dir": Scalar(escape(os.fspath(data_dir)))})
     root = fill_in(_own_names(root), model)
@@ -102,6 +102,7 @@ def load_config(
         source=source,
         packaged=packaged,
         stored_tree=stored,
+        revision=tree_id({"file": plain(written)}),
         rule_secrets=_rule_secrets(root, variables),
         warnings=(*misspelled(root), *warnings_of(config, root), *map(str, (*weak, *exits))),
         weak_secrets=weak,

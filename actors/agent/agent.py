@@ -33,6 +33,7 @@ from ..gate.policies import StoredPolicy, stored_policies
 from ..log.words.events import Origin
 from ..log.words.inbox import Cancel, Complete, Create, Delete, Resume, Say
 from ..log.writer.topics import EVERYTHING
+from ..replay.policy_use import PolicyUse, policy_uses
 from ..tools.pictures import Picture
 from ..tools.registry import AcceptTools, NotFound
 from ..tools.tokens import Token
@@ -108,6 +109,12 @@ class Agent(AgentReads):
         self._require("view")
         with errors.journal_as_agent_error():
             return await stored_policies(self._journal)
+
+    async def policy_uses(self) -> Mapping[str, PolicyUse]:
+        """Return how often each policy has judged calls, by revision. Reads the whole journal."""
+        self._require("view")
+        with errors.journal_as_agent_error():
+            return await policy_uses(self._journal)
 
     @property
     def policy_revision(self) -> str:

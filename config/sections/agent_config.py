@@ -236,6 +236,9 @@ class AgentConfig:
         derived=True,
         repr=False,
     )
+    revision: str = default(
+        "", "The revision of the agent file: a hash of its values, with `${VAR}` unexpanded.", derived=True
+    )
     model_places: Mapping[str, str] = default(
         attrs.Factory(dict),
         "Where the file defines or first names each model, for errors.",

@@ -132,13 +132,26 @@ POLICY = (
             ),
             error(400, "`invalid_request`: there is no such revision"),
         ),
-        (query("revision", "A revision of the history; default: that of new runs"),),
+        (
+            attrs.evolve(
+                query("revision", "A revision of the history; default: that of new runs"),
+                example=_REVISION["revision"],
+            ),
+        ),
     ),
     Operation(
         "listPolicies",
         "GET /policy/history",
         "List the revisions of the policy",
-        (Response(200, "The revisions", s.PolicyHistory(revisions=[s.PolicyRevision(**_REVISION)])),),
+        (
+            Response(
+                200,
+                "The revisions",
+                s.PolicyHistory(
+                    revisions=[s.UsedPolicy(**_REVISION, verdicts=2, first_used=ex.AT, last_used=ex.AT)]
+                ),
+            ),
+        ),
     ),
 )
 

@@ -129,7 +129,7 @@ class PolicyRevision(Shape):
     """A revision of the policy by which this agent has judged calls."""
 
     revision: str = about("The first 16 digits of the SHA-256 of the policy in its canonical form.")
-    since: Time = about("The time of its first use.")
+    since: Time = about("When an agent first loaded it.")
     current: bool = about("Whether it is the policy of new runs.")
     rules: int = about("Number of its rules.")
 
@@ -143,10 +143,18 @@ class PolicyBody(PolicyRevision):
     )
 
 
+class UsedPolicy(PolicyRevision):
+    """A revision of the policy, and the calls that it has judged first."""
+
+    verdicts: int = about("Number of the calls.")
+    first_used: Time | None = maybe("The time of the first of them; `since` is when the policy was loaded.")
+    last_used: Time | None = maybe("The time of the last of them.")
+
+
 class PolicyHistory(Shape):
     """The revisions of the policy."""
 
-    revisions: Sequence[PolicyRevision] = about("First used first.")
+    revisions: Sequence[UsedPolicy] = about("First loaded first.")
 
 
 class FleetNode(Shape):

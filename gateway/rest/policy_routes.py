@@ -9,6 +9,7 @@ import attrs
 
 from ...actors.agent.agent import Agent
 from ...actors.gate.policies import StoredPolicy
+from ...actors.replay.policy_use import PolicyUse
 from ..contract import system_shapes as s
 from ..http import query
 from ..http.request import HttpRequest
@@ -37,8 +38,16 @@ class PolicyRoutes:
 
     async def history(self, request: HttpRequest) -> Reply:
         query.known(request.args, ())
-        found = await self.agent.acting_as(request.principal).policies()
-        return reply(s.PolicyHistory(revisions=[s.PolicyRevision(**self._about(each)) for each in found]))
+        agent = self.agent.acting_as(request.principal)
+        found, uses = await agent.policies(), await agent.policy_uses()
+        revisions = [self._used(each, uses.get(each.revision)) for each in found]
+        return reply(s.PolicyHistory(revisions=revisions))
+
+    def _used(self, policy: StoredPolicy, use: PolicyUse | None) -> s.UsedPolicy:
+        if use is None:
+            return s.UsedPolicy(**self._about(policy), verdicts=0)
+        first, last = timestamp(use.first), timestamp(use.last)
+        return s.UsedPolicy(**self._about(policy), verdicts=use.verdicts, first_used=first, last_used=last)
 
     def _about(self, policy: StoredPolicy) -> Mapping[str, Any]:
         return {

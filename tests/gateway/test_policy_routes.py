@@ -9,7 +9,10 @@ import trio
 from trio.testing import MockClock
 
 from stopgo.gateway.cli.commands.policy_command import history_lines, policy_lines
-from tests.actors.world import World
+from tests.actors.calls.test_verdict_facts import facts
+from tests.actors.gate.test_halt import only
+from tests.actors.several_members import YES
+from tests.actors.world import DESTRUCTIVE, World, call, say, use
 
 
 async def test_policy_and_its_history(serve: Any, tmp_path: Path, autojump_clock: MockClock) -> None:
@@ -41,3 +44,32 @@ async def test_policy_and_its_history(serve: Any, tmp_path: Path, autojump_clock
         [now["revision"], "1"],
     ]
     assert list(history_lines(history))[-1].endswith("(now)")
+
+
+async def test_history_has_the_calls_that_each_policy_has_judged(
+    serve: Any, tmp_path: Path, autojump_clock: MockClock
+) -> None:
+    world = World(tmp_path)
+    world.tool("wipe", DESTRUCTIVE)
+    world.plan("agent", use(call("wipe"), call("gone")), say("done"))
+    async with world.agent() as agent:
+        first = (await agent.start_conversation("go")).conversation.id
+        await agent.decide(await only(agent), YES)
+    await trio.sleep(1)
+    world.settings["approval"] = {"rules": [{"tool": "wipe", "then": "run"}]}
+    world.plan("agent", use(call("wipe")), say("done"))
+    async with world.agent() as agent, serve(agent) as (_, client):
+        before = await facts(world, first)
+        await agent.start_conversation("again")
+        found = (await client.get("/policy/history")).json()["revisions"]
+        card = (await client.get("/approvals", params={"state": "decided"})).json()["approvals"][0]
+        lines = list(history_lines({"revisions": found}))
+    assert [each["verdicts"] for each in found] == [2, 1]  # a call that was approved counts once
+    assert len(before) == 3
+    assert card["policy"] == found[0]["revision"]
+    assert found[0]["first_used"] <= found[0]["last_used"] < found[1]["first_used"]
+    assert lines[1].split() == [found[0][key] if key != "rules" else "0" for key in ("revision", "rules")] + [
+        "2",
+        found[0]["first_used"],
+        found[0]["last_used"],
+    ]

@@ -114,10 +114,12 @@ def list_policies(args: argparse.Namespace) -> int:
 
 def history_lines(found: Mapping[str, Any]) -> Iterator[str]:
     """The revisions for a person."""
-    yield "REVISION          RULES  SINCE"
+    yield "REVISION          RULES  VERDICTS  FIRST                 LAST"
     for each in found["revisions"]:
         now = " (now)" if each["current"] else ""
-        yield f"{each['revision']:<16}  {each['rules']:>5}  {each['since']}{now}"
+        used = [each.get(name) or "-" for name in ("first_used", "last_used")]
+        counts = f"{each['revision']:<16}  {each['rules']:>5}  {each['verdicts']:>8}"
+        yield f"{counts}  {used[0]:<20}  {used[1]}{now}"
 
 
 def explain_call(args: argparse.Namespace) -> int:
