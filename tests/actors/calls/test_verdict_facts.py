@@ -209,13 +209,15 @@ async def test_damaged_revisions_are_left_out(note: Json | None, autojump_clock:
 # ------------------------------------------------------------------ judging again
 
 
+HINTS = st.builds(Hints, *4 * [st.sampled_from([None, True, False])], contradiction_asks=st.booleans())
 TOOLS = st.builds(
     Tool,
     st.sampled_from(["t", "mcp__s__t"]),
     st.just(""),
     st.just({}),
     st.sampled_from(["s", "a2a:s"]),
-    hints=st.builds(Hints, *4 * [st.sampled_from([None, True, False])], contradiction_asks=st.booleans()),
+    hints=HINTS,
+    listed_hints=HINTS,
     own_name=st.sampled_from(["t", "mcp__s__t", "u"]),
     facade=st.sampled_from([None, "mcp_s"]),
     misleading=st.booleans(),
