@@ -25,7 +25,7 @@ from .checks.checks import (
 )
 from .checks.delegates import remote_agents
 from .checks.shared_secrets import weak_entrances, weak_exits
-from .checks.tree import fill_in, without_addresses
+from .checks.tree import fill_in, tree_id, without_addresses
 from .checks.warnings import warnings_of
 from .described.shape import keys_of, written_as
 from .reading.mcp_flag import flag_servers
@@ -66,7 +66,7 @@ def load_config(
     """
     source, packaged = locate(None if path is None else Path(path), *DEFAULT_FILES)
     root, problems = read_mapping(source, "name: my-agent")
-    has_tree = "agent" in root.entries
+    written, has_tree = root, "agent" in root.entries
     if data_dir is not None:
         root = root.with_entries({"data_dir": Scalar(escape(os.fspath(data_dir)))})
     root = fill_in(_own_names(root), model)
@@ -94,8 +94,7 @@ def load_config(
 
     stored = plain(without_addresses(root.entries["agent"]))
     assert isinstance(stored, dict)
-    weak = weak_entrances(config, root, str(source))
-    weak_anywhere = (*weak, *weak_exits(config, root, str(source)))
+    weak, exits = weak_entrances(config, root, str(source)), weak_exits(config, root, str(source))
     return attrs.evolve(
         config,
         has_tree=has_tree,
@@ -103,10 +102,17 @@ def load_config(
         source=source,
         packaged=packaged,
         stored_tree=stored,
-        warnings=(*misspelled(root), *warnings_of(config, root), *map(str, weak_anywhere)),
+        revision=tree_id({"file": plain(written)}),
+        rule_secrets=_rule_secrets(root, variables),
+        warnings=(*misspelled(root), *warnings_of(config, root), *map(str, (*weak, *exits))),
         weak_secrets=weak,
         model_places=_model_places(reader, root, source, is_given=model is not None),
     )
+
+
+def _rule_secrets(root: Table, variables: Variables) -> tuple[str, ...]:
+    sections = (root.entries.get(name) for name in ("approval", "agent"))
+    return tuple(secret for each in sections if each for secret in secrets_of_variables(each, variables.get))
 
 
 def _model_places(reader: Reader, root: Table, source: Path, *, is_given: bool) -> Mapping[str, str]:

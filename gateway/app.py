@@ -24,6 +24,7 @@ from .rest.approval_routes import Approvals
 from .rest.conversation_routes import Conversations
 from .rest.live_routes import Live
 from .rest.openapi import document
+from .rest.policy_routes import PolicyRoutes
 from .rest.refused_request import named_on_error
 from .rest.secured_operation import schemes_of
 from .rest.short_ids import with_whole_ids
@@ -66,6 +67,7 @@ def make_app(
         **AGUI(agent).views(),
         **Emergency(agent).views(),
         **FleetRoutes(agent).views(),
+        **PolicyRoutes(agent).views(),
         **SessionRoutes.of(authenticator).views(),
     }
     sockets = live.sockets()

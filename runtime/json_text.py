@@ -3,6 +3,7 @@
 | function | dialect | used for | duplicate names | NaN, 1e999 | lone surrogates | big integers | depth |
 |---|---|---|---|---|---|---|---|
 | `dump` | own | the journal | | refused | escaped | exact | ~1,000 |
+| `canonical` | own | what is hashed | | refused | escaped | exact | ~1,000 |
 | `load` | own | the journal, our servers' answers | last wins | kept | kept | exact | ~1,000 |
 | `load_edge` | edge | request bodies, typed JSON | refused | refused | refused | 308 digits | 100 |
 | `load_provider` | provider | replies of providers and agents | last wins | refused | U+FFFD | exact | 100 |
@@ -119,6 +120,11 @@ def load(text: str) -> Any:
     if end < len(text) and not text[end:].isspace():
         raise ValueError(f"there is more after the JSON, at character {end}")
     return value
+
+
+def canonical(value: object) -> str:
+    """Write a JSON value in ASCII with its names in order: equal values have the same text."""
+    return _canonical(value)
 
 
 def same(one: str, other: str) -> bool:

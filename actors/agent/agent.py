@@ -29,9 +29,11 @@ from ..conversation.result import AnsweredTurn, Result, Turn, refused_while_wait
 from ..gate.check_decision import checked
 from ..gate.gate import judge
 from ..gate.halt import MAX_REASON, HaltState
+from ..gate.policies import StoredPolicy, stored_policies
 from ..log.words.events import Origin
 from ..log.words.inbox import Cancel, Complete, Create, Delete, Resume, Say
 from ..log.writer.topics import EVERYTHING
+from ..replay.policy_use import PolicyUse, policy_uses
 from ..tools.pictures import Picture
 from ..tools.registry import AcceptTools, NotFound
 from ..tools.tokens import Token
@@ -101,6 +103,23 @@ class Agent(AgentReads):
         self._require("view")
         with errors.journal_as_agent_error():
             return await read_fleet(self._journal, self.started)
+
+    async def policies(self) -> Sequence[StoredPolicy]:
+        """Return the policies by which this agent has judged calls, first used first."""
+        self._require("view")
+        with errors.journal_as_agent_error():
+            return await stored_policies(self._journal)
+
+    async def policy_uses(self) -> Mapping[str, PolicyUse]:
+        """Return how often each policy has judged calls, by revision. Reads the whole journal."""
+        self._require("view")
+        with errors.journal_as_agent_error():
+            return await policy_uses(self._journal)
+
+    @property
+    def policy_revision(self) -> str:
+        """The revision of the policy of new runs."""
+        return self._cast.services.policies.current.revision
 
     def acting_as(self, principal: Principal | None) -> Self:
         """The same agent, restricted to the rights of a principal; None: not restricted.

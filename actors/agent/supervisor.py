@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Protocol
 import attrs
 import trio
 
+from ...config.checks.tree import tree_id
 from ...config.sections.a2a import RemoteAgentConfig
 from ...config.sections.agent_config import AgentConfig
 from ...config.sections.mcp import McpServerConfig
@@ -37,6 +38,7 @@ from ..common.store_secret import StoreSecret
 from ..conversation.conversation import Wake, conversation, poisoned
 from ..gate import halt
 from ..gate.halt import Halts
+from ..gate.policies import Policies
 from ..gate.review import Finding, refuse, review
 from ..gate.unapproved import summary, unapproved_tools
 from ..log.writer.logs import Logs
@@ -161,6 +163,7 @@ async def _start(kernel: Supervisor, models: ModelActors, setup: Setup) -> Cast:
         logs=logs,
         agent_id=await _agent_id(journal),
         secret=await _secret(journal),
+        policies=await Policies.open(journal, logs.wall, config, tree_id(config.stored_tree)),
         registry=registry_ref,
         halts=halts,
         spending=spending,

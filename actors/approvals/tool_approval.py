@@ -12,6 +12,7 @@ from ..arguments.schema_check import find_mistakes
 from ..common.errors import AgentError
 from ..tools.delegation import MESSAGE, SERVER, is_remote
 from ..tools.tool import Tool
+from ..tools.verdict_facts import VerdictFacts
 from .asked import Occasion, Settled
 from .decided import NOT_IN_TIME, NOTHING_DONE, Expired, object_of, unfit
 from .description import describe_call, describe_delegation, shortened
@@ -38,6 +39,8 @@ class ToolQuestion(YesOrNo):
     """The server facade that the model called; None if it called the tool itself."""
     rejected_before: str | None = None
     """The id of the latest approval in which a person rejected the same call, in an earlier turn."""
+    verdict: VerdictFacts | None = None
+    """The facts of the gate's verdict. Early versions did not record them."""
 
     @classmethod
     def about(
@@ -53,6 +56,7 @@ class ToolQuestion(YesOrNo):
         on_expiry: str,
         requires: Requirement | None = None,
         rejected_before: str | None = None,
+        verdict: VerdictFacts | None = None,
     ) -> Self:
         description = _description(tool.name, tool.server, facade, arguments)
         return cls(
@@ -70,6 +74,7 @@ class ToolQuestion(YesOrNo):
             replaces=replaces,
             facade=facade,
             rejected_before=rejected_before,
+            verdict=verdict,
         )
 
     def with_arguments(self, arguments: Mapping[str, Any]) -> Self:

@@ -36,7 +36,7 @@ class CallJudge:
             return None, found
         arguments = await self._arguments(found, approvals, sent)
         if isinstance(arguments, Missing):
-            return None, arguments
+            return None, attrs.evolve(arguments, tool=found.tool)
         scope, tool = self.scope, found.tool
         verdict = await judge_off_loop(tool, arguments, scope.policy_scope, scope.run.searching)
         allowed = [
@@ -48,6 +48,7 @@ class CallJudge:
             tool=tool,
             verdict=verdict,
             arguments=arguments,
+            fitted=not approvals and sent is None and arguments != found.arguments,
             allowed=frozenset(each.rule for each in allowed),
             lacks_token=self._lacks_token(found),
         )
@@ -74,7 +75,7 @@ class CallJudge:
         if isinstance(found, Resolved):
             if offered(found.tool, self.scope.policy_scope):
                 return found
-            found = NotFound(self.call.name)
+            return Missing("not_found", str(NotFound(self.call.name)), found.tool)
         return Missing("not_found", str(found))
 
     async def _look_up(

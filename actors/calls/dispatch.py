@@ -48,6 +48,7 @@ from ..tools.tool import (
     ToolResult,
     ToolUnavailable,
 )
+from ..tools.verdict_facts import VerdictFacts
 from .call_end import CANCEL_GRACE, save_cancelled, save_ends
 from .elicitations import ElicitationAsker, Elicitations, note_declined, replies_of
 from .lifecycle import INTERRUPTED
@@ -63,7 +64,7 @@ class Dispatch:
     scope: CallScope
     limiter: Slots
 
-    async def send(self, key: str, step: Send, found: Resolved, halt: Halt) -> bool:
+    async def send(self, key: str, step: Send, found: Resolved, verdict: VerdictFacts, halt: Halt) -> bool:
         """Make an attempt, and record its end. Return False, without an attempt, if a shutdown or a halt
         began after the step was decided. `halt` is the latest halt at that time."""
         log, server, tool, halts = self.scope.log, found.server, found.tool, self.scope.services.halts
@@ -87,6 +88,7 @@ class Dispatch:
                 node=self.scope.spec.name,
                 fingerprint=tool.fingerprint,
                 brings=brought_by_next(log, key),
+                verdict=verdict,
             )
             replies = replies_of(log, key)
             saved = await log.save(

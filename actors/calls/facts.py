@@ -117,6 +117,8 @@ class Judgement:
     verdict: Verdict
     arguments: Mapping[str, Any]
     """The arguments that were judged. They fit the tool."""
+    fitted: bool = False
+    """No event of the call has these arguments: the model's were converted to the types of the tool."""
     allowed: frozenset[str] = frozenset()
     """The rules of today's verdicts on the arguments that were shown to the humans who approved."""
     lacks_token: Wanted | None = None
@@ -129,6 +131,8 @@ class Missing:
 
     outcome: Literal["not_found", "invalid"]
     content: str
+    tool: Tool | None = None
+    """The tool, if there is one."""
 
 
 @attrs.frozen

@@ -17,6 +17,7 @@ from ..log.writer.void import replace
 from ..run.scopes import CallScope
 from ..tools.registry import Resolved
 from ..tools.tool import Tool
+from ..tools.verdict_facts import VerdictFacts
 from .recorded import approvals_of
 from .repeated import rejected_earlier
 from .steps import Ask, AskOutcome, AwaitDecision, Replace
@@ -29,17 +30,25 @@ class Questions:
     scope: CallScope
     key: str
 
-    async def put(self, step: Ask | AskOutcome | Replace | AwaitDecision, found: Resolved | None) -> None:
-        """Carry out a step. `found` is the tool to show, for `Ask` and `Replace`."""
+    async def put(
+        self,
+        step: Ask | AskOutcome | Replace | AwaitDecision,
+        found: Resolved | None,
+        verdict: VerdictFacts | None,
+    ) -> None:
+        """Carry out a step. `found` is the tool to show, for `Ask` and `Replace`, and `verdict` why it is
+        shown."""
         match step:
             case Ask(question):
-                await self._decided(question, self._about_call(question, step, found))
+                await self._decided(question, self._about_call(question, step, found, verdict))
             case AskOutcome(attempt):
                 question = keys.outcome(self.key, attempt)
                 await self._decided(question, self._about_outcome(question))
             case Replace(old=old):
                 try:
-                    await replace(self.scope.log, old.id, self._about_call(step.question, step, found))
+                    await replace(
+                        self.scope.log, old.id, self._about_call(step.question, step, found, verdict)
+                    )
                 except QuestionTaken:  # decided meanwhile: the decision is in the inbox
                     await self._decided(old.question)
             case AwaitDecision(question):
@@ -54,7 +63,9 @@ class Questions:
 
         await self.scope.log.decision(question, ask, self.scope.work_timers)
 
-    def _about_call(self, question: str, step: Ask | Replace, found: Resolved | None) -> ToolQuestion:
+    def _about_call(
+        self, question: str, step: Ask | Replace, found: Resolved | None, verdict: VerdictFacts | None
+    ) -> ToolQuestion:
         assert found is not None
         return ToolQuestion.about(
             self.scope.occasion(question, self.key),
@@ -67,6 +78,7 @@ class Questions:
             rejected_before=self._rejected_before(found.tool, step.arguments),
             expires=self.scope.expires(),
             on_expiry=self.scope.policy_scope.policy.on_expiry,
+            verdict=verdict,
         )
 
     def _rejected_before(self, tool: Tool, arguments: Mapping[str, Any]) -> str | None:

@@ -14,7 +14,7 @@ import attrs
 from ...runtime.journal.protocol import SettleIntent
 from ..approvals.decided import Expired
 from ..common.errors import NodeFailed
-from ..gate.halt import Halt
+from ..gate.halt import RULE, Halt
 from ..log.fold.record import CallOutcome
 from ..log.words import events as e
 from ..log.words.outcomes import NotSent
@@ -23,6 +23,7 @@ from ..log.writer.void import save_and_void
 from ..models.messages.messages import ToolCall
 from ..run.scopes import CallScope
 from ..tools.registry import Resolved
+from ..tools.verdict_facts import VerdictFacts
 from .ask_order import AskPosition
 from .call_end import save_ends
 from .call_judge import CallJudge, invalid
@@ -49,6 +50,7 @@ from .steps import (
     Replace,
     Send,
 )
+from .verdicts import facts_of, facts_of_unsent
 
 EXIT_LOOP = "exit_loop"
 
@@ -102,7 +104,8 @@ class CallRunner:
         if (end := end_of(log, key)) is None:
             if call.problem is not None:
                 problem = invalid(call.problem)
-                await self._unsent(key, NotSent(problem.outcome, problem.content))
+                verdict = facts_of_unsent(None, self.scope.run.policy)
+                await self._unsent(key, NotSent(problem.outcome, problem.content, verdict=verdict))
             elif call.name == EXIT_LOOP and self.scope.can_exit_loop:
                 await self._unsent(key, NotSent("exit_loop", "The loop ends."))
             else:
@@ -140,7 +143,7 @@ class CallRunner:
                     if (record, approvals) == now:
                         continue
                 case Send() as send:
-                    if await self._send(key, send, found, local.halt):
+                    if await self._send(key, send, found, judgement, local.halt):
                         resends = send.resends
                 case LookUp() as look_up:
                     assert found is not None
@@ -148,21 +151,30 @@ class CallRunner:
                     await self.dispatch.look_up(key, look_up, found, local.halt)
                 case End(outcome, content, lost):
                     if outcome is not None:
-                        await self._unsent(key, NotSent(outcome, content), lost)
+                        verdict = None if judgement is None else facts_of_unsent(judgement, scope.run.policy)
+                        await self._unsent(key, NotSent(outcome, content, verdict=verdict), lost)
                     return
                 case step:
-                    await self._perform(key, step, found)
+                    await self._perform(key, step, found, judgement)
             judgement = None
 
-    async def _send(self, key: str, send: Send, found: Resolved | None, halt: Halt) -> bool:
+    async def _send(
+        self,
+        key: str,
+        send: Send,
+        found: Resolved | None,
+        judgement: Judgement | Missing | None,
+        halt: Halt,
+    ) -> bool:
         """Make an attempt. False if it was not made, so that the next step has to be decided anew."""
         assert found is not None
+        assert isinstance(judgement, Judgement)
         limit = self.scope.services.config.limits.max_tool_calls
         if send.is_first and not self.scope.log.take("tool_calls", limit):
             text = f"the run stopped after {limit} tool calls (limits.max_tool_calls)"
             raise NodeFailed("limit_reached", text, fatal=True)
         self.position.leave()
-        made = await self.dispatch.send(key, send, found, halt)
+        made = await self.dispatch.send(key, send, found, facts_of(judgement, self.scope.run.policy), halt)
         if send.is_first and not made:
             self.scope.log.give_back("tool_calls")
         return made
@@ -180,6 +192,7 @@ class CallRunner:
         | RecordUnknown
         | Park,
         found: Resolved | None,
+        judgement: Judgement | Missing | None,
     ) -> None:
         scope, log = self.scope, self.scope.log
         if isinstance(step, Ask | AskOutcome):
@@ -189,9 +202,10 @@ class CallRunner:
             self.position.leave()
         match step:
             case Ask() if found is not None and (again := self._repetition(key, step, found)) is not None:
-                await self._unsent(key, again)
+                verdict = facts_of_unsent(judgement, scope.run.policy)
+                await self._unsent(key, attrs.evolve(again, verdict=verdict))
             case Ask() | AskOutcome() | Replace() | AwaitDecision():
-                await Questions(scope, key).put(step, found)
+                await Questions(scope, key).put(step, found, self._why(step, judgement))
             case AwaitCredential(wanted):
                 await log.branches.credential(wanted, scope.work_timers)
             case AwaitAnswers():
@@ -204,6 +218,15 @@ class CallRunner:
                 await log.admit(scope.work_timers)
             case _:
                 assert_never(step)
+
+    def _why(
+        self, step: Ask | AskOutcome | Replace | AwaitDecision, judgement: Judgement | Missing | None
+    ) -> VerdictFacts | None:
+        """The facts of the verdict that causes a question; None for a question about something else."""
+        if not isinstance(step, Ask | Replace):
+            return None
+        assert isinstance(judgement, Judgement)
+        return facts_of(judgement, self.scope.run.policy, held=step.rule == RULE)
 
     def _repetition(self, key: str, step: Ask, found: Resolved) -> NotSent | None:
         """The answer to a call that a person has rejected before; None for another call.

@@ -243,6 +243,7 @@ class Commands:
                 origin=command.origin,
                 by=command.by,
                 program=command.program,
+                policy=self._services.policies.current.revision,
             ),
         )
 

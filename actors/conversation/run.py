@@ -61,9 +61,9 @@ async def execute(ctx: Context[Any], log: ConversationLog, services: Services) -
     if isinstance(tree, Failure):
         return tree
     run = log.run
-    scope = RunScope(
-        services, log, run.started.turn, run.text, tuple(log.state.turns), node, frozenset(keys_left(tree))
-    )
+    policy = await services.policies.of(run.started.tree_id, tree, log.state.trees[run.started.tree_id])
+    turn, earlier = run.started.turn, tuple(log.state.turns)
+    scope = RunScope(services, log, turn, run.text, earlier, node, policy, frozenset(keys_left(tree)))
     root = Execute(keys.root(run.started.turn), (), {}, services.policy_scope)
     await services.authorization.present(services.tokens.get(log.state.id, run.driving_command))
     try:

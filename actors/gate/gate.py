@@ -62,6 +62,8 @@ class Verdict:
     """Whether the call asks only because a rule with `run` is undecided."""
     requires: Requirement | None = None
     """Who has to approve the call, if it asks."""
+    place: str = attrs.field(default="", eq=False)
+    """`Rule.place` of that rule; empty if a setting or a hint decided."""
 
 
 # ----------------------------------------------------------------- policy scopes
@@ -166,12 +168,12 @@ def judge_by_rules(
     for rule in scope.policy.rules:
         evaluated.append((rule, fit(rule, tool, arguments, scope, searches)))
         if matches(*evaluated[-1]):
-            verdict = Verdict(rule.then, rule_text(rule), requires=requirement_of(rule))
+            verdict = Verdict(rule.then, rule_text(rule), requires=requirement_of(rule), place=rule.place)
             break
     verdict = verdict or by_hints(tool, scope)
     undecided = next((rule for rule, fits in evaluated if fits.result is ConditionResult.UNDECIDED), None)
     if undecided is not None and verdict.action == "run":
-        verdict = Verdict("ask", f"{rule_text(undecided)}, undecided", undecided=True)
+        verdict = Verdict("ask", f"{rule_text(undecided)}, undecided", undecided=True, place=undecided.place)
     return verdict, tuple(evaluated)
 
 

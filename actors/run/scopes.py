@@ -15,6 +15,7 @@ from ...runtime.context import Behaviour
 from ...runtime.message import Request
 from ..approvals.asked import Occasion
 from ..gate.gate import PolicyScope
+from ..gate.policy import Policy
 from ..log.fold.record import RecordedExchange
 from ..log.words.events import Origin
 from ..log.words.outcomes import NodeEnd
@@ -63,6 +64,8 @@ class RunScope:
     earlier: tuple[RecordedExchange, ...]
     node: Callable[[Node, RunScope], Behaviour[Execute]]
     """Returns the behaviour of a node of any kind."""
+    policy: Policy
+    """The policy by which its calls are judged."""
     keys: frozenset[str] = frozenset()
     """The keys that nodes of the tree write."""
     missed: set[str] = attrs.field(factory=set)

@@ -15,6 +15,7 @@ from ..arguments.arguments import CheckedArguments
 from ..common.store_secret import StoreSecret
 from ..gate.gate import PolicyScope, root_scope
 from ..gate.halt import Halts
+from ..gate.policies import Policies
 from ..log.writer.logs import Logs
 from ..models.model_actors import StartedModel
 from ..models.spending import Spending
@@ -32,6 +33,7 @@ class Services:
     """The id by which other agents recognize this agent. It belongs to the data directory, not to the
     name."""
     secret: StoreSecret
+    policies: Policies
     registry: ActorRef[RegistryMessage]
     halts: Halts
     spending: Spending

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TypeAlias
 
@@ -17,6 +17,7 @@ from ..sections.agent_config import DEFAULT_NAME, AgentConfig
 from ..sections.approval import Rule
 from ..sections.models import LlmConfig
 from ..sections.nodes import ROUTER_PROMPT, LlmNode, Node, RemoteAgentNode, RouterNode, children_of
+from ..sections.secrets import secrets_of_variables
 from ..text.errors import ConfigError
 from ..text.interpolate import escape
 from ..text.values import KeyPath, Scalar, Sequence, Table, Value, entry, from_plain, items
@@ -66,6 +67,11 @@ def tree_from_stored(
         raise ConfigError(tuple(reader.problems))
     assert isinstance(node, Node)
     return node
+
+
+def secrets_of_stored(stored: Mapping[str, object], lookup: Callable[[str], str | None]) -> tuple[str, ...]:
+    """The secrets in the variables to which an `AgentConfig.stored_tree` refers."""
+    return tuple(secrets_of_variables(from_plain(stored), lookup))
 
 
 def tree_id(tree: Mapping[str, object]) -> str:

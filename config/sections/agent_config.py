@@ -242,6 +242,9 @@ class AgentConfig:
         derived=True,
         repr=False,
     )
+    revision: str = default(
+        "", "The revision of the agent file: a hash of its values, with `${VAR}` unexpanded.", derived=True
+    )
     model_places: Mapping[str, str] = default(
         attrs.Factory(dict),
         "Where the file defines or first names each model, for errors.",
@@ -249,6 +252,12 @@ class AgentConfig:
         repr=False,
     )
     warnings: tuple[str, ...] = default((), "Warnings about likely mistakes.", derived=True)
+    rule_secrets: tuple[str, ...] = default(
+        (),
+        "Secrets in the variables to which `approval` and the tree refer, to mask them in the policy.",
+        derived=True,
+        repr=False,
+    )
     weak_secrets: tuple[Problem, ...] = default(
         (),
         "Secrets with which clients use this agent, and that are easy to guess. They are among the "

@@ -99,6 +99,63 @@ EMERGENCY = (
 )
 
 
+_REVISION: Mapping[str, Any] = {
+    "revision": "5feceb66ffc86f38",
+    "since": ex.AT,
+    "current": True,
+    "rules": 1,
+}
+_RULE = {"id": "9f86d081", "text": "approval.rules[0] (tool: wipe): ask", "then": "ask", "tool": "wipe"}
+_NODE: Mapping[str, Any] = {
+    "node": "agent",
+    "rules": ["9f86d081"],
+    "unannotated": "run",
+    "above": {},
+    "servers": None,
+    "tools": None,
+    "agents": [],
+}
+
+POLICY = (
+    Operation(
+        "getPolicy",
+        "GET /policy",
+        "Read the policy by which calls are judged",
+        (
+            Response(
+                200,
+                "The policy",
+                s.PolicyBody(
+                    **_REVISION,
+                    policy={"format": 1, "contradiction_asks": False, "rules": [_RULE], "nodes": [_NODE]},
+                ),
+            ),
+            error(400, "`invalid_request`: there is no such revision"),
+        ),
+        (
+            attrs.evolve(
+                query("revision", "A revision of the history; default: that of new runs"),
+                example=_REVISION["revision"],
+            ),
+        ),
+    ),
+    Operation(
+        "listPolicies",
+        "GET /policy/history",
+        "List the revisions of the policy",
+        (
+            Response(
+                200,
+                "The revisions",
+                s.PolicyHistory(
+                    revisions=[s.UsedPolicy(**_REVISION, verdicts=2, first_used=ex.AT, last_used=ex.AT)]
+                ),
+            ),
+        ),
+    ),
+)
+
+
 AUTH = (
     Operation(
         "getSession",
@@ -407,7 +464,7 @@ SYSTEM = (
         "getHealth",
         "GET /health",
         "Check that the process is alive",
-        (Response(200, "The process is alive", s.Alive(status="ok")),),
+        (Response(200, "The process is alive", s.Alive(status="ok", policy="5feceb66ffc86f38")),),
         is_public=True,
     ),
     Operation(
@@ -477,6 +534,7 @@ TAGS = {
     "auth": AUTH,
     "emergency stop": EMERGENCY,
     "fleet": FLEET,
+    "policy": POLICY,
     "system": SYSTEM,
 }
 OPERATIONS: tuple[Operation, ...] = tuple(each for group in TAGS.values() for each in group)

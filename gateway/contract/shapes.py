@@ -166,6 +166,7 @@ class Approval(Shape):
         "Of a `tool`: UUID of the latest approval in which a person rejected the same call, in an earlier "
         "turn of the conversation."
     )
+    policy: str | None = maybe("Of a `tool`: the revision of the policy by which the call was judged.")
     void_reason: str | None = maybe("Of a `proxy`: why the approval was withdrawn.")
     unshown: str | None = maybe(
         "Of a `proxy`: why it cannot be approved. A part of the question cannot be shown."

@@ -16,6 +16,7 @@ class Alive(Shape):
     """The answer of a process that is alive."""
 
     status: Literal["ok"] = about("Always `ok`.")
+    policy: str = about("The revision of the policy of new runs.")
 
 
 class Hints(Shape):
@@ -122,6 +123,38 @@ class HaltRequest(Shape):
     SCHEMA: ClassVar = {"additionalProperties": False}
 
     reason: str | None = maybe("The reason, for people; at most 500 characters.", maxLength=MAX_REASON)
+
+
+class PolicyRevision(Shape):
+    """A revision of the policy by which this agent has judged calls."""
+
+    revision: str = about("The first 16 digits of the SHA-256 of the policy in its canonical form.")
+    since: Time = about("When an agent first loaded it.")
+    current: bool = about("Whether it is the policy of new runs.")
+    rules: int = about("Number of its rules.")
+
+
+class PolicyBody(PolicyRevision):
+    """A policy."""
+
+    policy: Mapping[str, Any] = about(
+        "The canonical form: the rules, and for each node that calls tools the rules and settings that hold "
+        "there. Secret values of conditions are masked."
+    )
+
+
+class UsedPolicy(PolicyRevision):
+    """A revision of the policy, and the calls that it has judged first."""
+
+    verdicts: int = about("Number of the calls.")
+    first_used: Time | None = maybe("The time of the first of them; `since` is when the policy was loaded.")
+    last_used: Time | None = maybe("The time of the last of them.")
+
+
+class PolicyHistory(Shape):
+    """The revisions of the policy."""
+
+    revisions: Sequence[UsedPolicy] = about("First loaded first.")
 
 
 class FleetNode(Shape):

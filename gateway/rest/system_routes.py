@@ -73,7 +73,7 @@ class System:
         }
 
     async def health(self, request: HttpRequest) -> Reply:
-        return reply({"status": "ok"})
+        return reply({"status": "ok", "policy": self.agent.policy_revision})
 
     async def ready(self, request: HttpRequest) -> Reply:
         health = await self.agent.readiness()

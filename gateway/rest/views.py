@@ -227,6 +227,7 @@ _FROM_BODY = {field.name for field in attrs.fields(w.Approval) if field.default 
     "requires",
     "hash",
     "votes",
+    "policy",
 }
 """Fields whose values are in the question's body under the same names."""
 
@@ -249,6 +250,7 @@ def approval_view(question: Question, *, with_schema: bool = True) -> w.Approval
         state=question.state,
         rule=body.get("rule") or None,
         path=body.get("agents") or None,
+        policy=(body.get("verdict") or {}).get("policy"),
         **{name: body[name] for name in named & body.keys()},
         **voting,
         expires_at=None if expires is None else timestamp(expires),

@@ -14,6 +14,7 @@ from typing import assert_never
 
 import attrs
 
+from ...actors.approvals.tool_approval import ToolQuestion
 from ...actors.log.fold.record import Run
 from ...actors.log.fold.state import Conversation
 from ...actors.log.words import events as e
@@ -22,6 +23,7 @@ from ...actors.log.words.outcomes import Ended, NotSent, Replied, StepFailed, St
 from ...actors.log.writer.observer import CANCELLED, ModelCall, Observer
 from ...actors.models.codecs.profiles import PROFILES
 from ...actors.tools.delegation import is_remote
+from ...actors.tools.verdict_facts import VerdictFacts
 from ...config.sections.agent_config import AgentConfig
 from ...config.sections.models import UnknownModel, resolve_model
 from ...config.sections.nodes import Node
@@ -182,6 +184,8 @@ def _run(now: _Moment, event: e.RunEnd, config: AgentConfig) -> Span:
     attributes: Attributes = {
         "gen_ai.operation.name": "invoke_agent",
         "gen_ai.agent.name": config.name,
+        "gen_ai.agent.version": config.revision or None,
+        "stopgo.policy": now.run.started.policy,
         "gen_ai.usage.input_tokens": head.usage.input_tokens,
         "gen_ai.usage.output_tokens": head.usage.output_tokens,
         "stopgo.run": now.run.id,
@@ -291,6 +295,7 @@ def _attempt(now: _Moment, event: e.ToolFinished | e.ToolUnknown, with_content: 
         "stopgo.server": started.server,
         "stopgo.effect": started.effect,
         "stopgo.attempt": event.attempt,
+        **_why(started.verdict),
     }
     if not is_remote(started.server):
         attributes["mcp.method.name"] = "tools/call"
@@ -316,8 +321,15 @@ def _unsent_call(now: _Moment, event: e.StepFinished, end: NotSent) -> Span:
     message = now.conversation.messages[now.run.calls[event.key].message]
     assert message.call is not None
     error = None if end.outcome == "exit_loop" else end.outcome
-    name, key = message.call.name, f"{event.key}/0"
-    return _call(now, event.key, key, name, event.node, message.created, {}, end.outcome, error)
+    name, key, why = message.call.name, f"{event.key}/0", _why(end.verdict)
+    return _call(now, event.key, key, name, event.node, message.created, why, end.outcome, error)
+
+
+def _why(verdict: VerdictFacts | None) -> Attributes:
+    """The rule, and the revision of the policy, by which the gate judged a call."""
+    if verdict is None:
+        return {}
+    return {"stopgo.rule": verdict.rule or None, "stopgo.policy": verdict.policy}
 
 
 def _call(
@@ -359,6 +371,7 @@ def _question(now: _Moment, event: e.ApprovalRequested) -> Span:
         "stopgo.approval.kind": asked.kind,
         "stopgo.node": asked.node,
         "stopgo.server": asked.server,
+        **_why(asked.verdict if isinstance(asked, ToolQuestion) else None),
     }
     place = now.trace.place(f"question {asked.id}")
     return now.span(f"ask {asked.tool_name}", place, _parent_of_call(now, asked.key), started, attributes)

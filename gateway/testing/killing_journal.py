@@ -29,6 +29,7 @@ READS = frozenset(
         "open_work",
         "owners",
         "owns",
+        "passage",
         "question",
         "questions",
         "release",

@@ -30,6 +30,7 @@ import attrs
 
 from ..event_bus import Subscription
 from .ownership import Fence, Fleet, Owned, Renewed
+from .passage import Passage, Place, Wanted
 from .question import (
     Already,
     CloseQuestion,
@@ -327,6 +328,10 @@ class Journal(Notes, Protocol):
 
     async def events_since(self, stream: str, seq: int, limit: int | None = None) -> tuple[Event, ...]:
         """Return the events after `seq`, in order. Empty for an unknown stream."""
+        ...
+
+    async def passage(self, wanted: Wanted, at: Place | None = None) -> Passage:
+        """Return the next part of the events of all streams. `at` is `next` of the passage before."""
         ...
 
     async def row(self, stream: str) -> Row | None:

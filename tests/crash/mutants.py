@@ -62,6 +62,7 @@ ORACLE = "tests/actors/gate/test_oracle.py"
 OFF_LOOP = "tests/actors/gate/test_off_loop.py"
 ROUTER_TESTS = "tests/actors/nodes/test_router.py"
 ARGUMENTS = "tests/actors/tools/test_arguments.py"
+VERDICT_FACTS = "tests/actors/calls/test_verdict_facts.py"
 EXPIRY = "tests/actors/gate/test_expiry.py"
 REJECTION = "tests/actors/gate/test_rejection.py"
 ORDER = "tests/actors/calls/test_ask_order.py"
@@ -1920,8 +1921,48 @@ MEMBERS = (
     ),
 )
 
+VERDICT_RECORDS: tuple[tuple[str, Edit | Words, tuple[str, ...]], ...] = (
+    (
+        "verdicts: an intent has no facts",
+        Edit(
+            "actors.calls.runner:CallRunner._send",
+            "facts_of(judgement, self.scope.run.policy)",
+            "None",
+        ),
+        (VERDICT_FACTS,),
+    ),
+    (
+        "verdicts: a question has no facts",
+        Edit("actors.calls.questions:Questions._about_call", "verdict", "None"),
+        (VERDICT_FACTS,),
+    ),
+    (
+        "verdicts: a call that is not sent has no facts",
+        Edit(
+            "actors.calls.runner:CallRunner._carry_out",
+            "facts_of_unsent(judgement, scope.run.policy)",
+            "None",
+        ),
+        (VERDICT_FACTS,),
+    ),
+    (
+        "verdicts: the hints are not those that counted",
+        Edit("actors.tools.verdict_facts:facts_of_tool", "tool.hints", "tool.listed_hints"),
+        (VERDICT_FACTS,),
+    ),
+    (
+        "verdicts: the revision of another process is recorded",
+        Edit(
+            "actors.conversation.run:execute",
+            "await services.policies.of(run.started.tree_id, tree, log.state.trees[run.started.tree_id])",
+            "attrs.evolve(services.policies.current, revision=run.started.policy)",
+        ),
+        (VERDICT_FACTS,),
+    ),
+)
+
 MUTANTS = (
-    *(Mutant(name, (edit,), tests) for name, edit, tests in MEMBERS),
+    *(Mutant(name, (edit,), tests) for name, edit, tests in (*MEMBERS, *VERDICT_RECORDS)),
     Mutant(
         "the intent is saved with the result, not before the call",
         (
@@ -2686,7 +2727,7 @@ MUTANTS = (
             Edit(
                 "actors.gate.gate:judge_by_rules",
                 """
-                verdict = Verdict(rule.then, rule_text(rule), requires=requirement_of(rule))
+                verdict = Verdict(rule.then, rule_text(rule), requires=requirement_of(rule), place=rule.place)
                 break
                 """,
                 "return Verdict(rule.then, rule_text(rule))",

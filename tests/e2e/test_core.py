@@ -23,7 +23,7 @@ def test_ts_001_the_server_starts_with_its_configuration(shipped: Server) -> Non
     assert shipped.log.startswith("no agent file here: serving the agent that comes with the package")
     assert "MCP Server [resources]: stopgo\n" in shipped.log
 
-    assert shipped.get("/health") == {"status": "ok"}
+    assert shipped.get("/health")["status"] == "ok"
     tools = {tool["name"]: tool for tool in shipped.get("/tools")["tools"]}
 
     assert tools.keys() == {"resources_add", "resources_remove", "resources_list"}

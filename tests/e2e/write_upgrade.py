@@ -2,7 +2,8 @@
 
     python -m tests.e2e.write_upgrade 0.1
 
-The agent file, its script and the story lie in testdata/upgrade/VERSION; those of the last version will do.
+A word behind the version, as in `0.1-verdicts`, names the form of what it writes, if that changed within the
+version. The agent file, its script and the story lie in testdata/upgrade/VERSION; those of the last version will do.
 Run it once, with the code that is released: what it writes is never written again.
 """
 
@@ -47,6 +48,6 @@ def write(place: Path) -> None:
 
 
 if __name__ == "__main__":
-    if not version("agent-stop-and-go").startswith(f"{sys.argv[1]}."):
+    if not version("agent-stop-and-go").startswith(f"{sys.argv[1].partition('-')[0]}."):
         sys.exit(f"this is version {version('agent-stop-and-go')}")
     write(UPGRADE / sys.argv[1])

@@ -7,7 +7,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from functools import partial
 from pathlib import Path
@@ -28,6 +28,7 @@ from stopgo.actors.common.errors import AgentError
 from stopgo.actors.common.fleet import FleetMember, FleetView, Process
 from stopgo.actors.conversation.result import Result, Turn, turn_of
 from stopgo.actors.gate.halt import HaltState
+from stopgo.actors.gate.policies import StoredPolicy
 from stopgo.actors.log.fold.state import Conversation, fold
 from stopgo.actors.log.words import events
 from stopgo.actors.log.words.deltas import AnyDelta
@@ -36,6 +37,7 @@ from stopgo.actors.log.words.inbox import Received
 from stopgo.actors.log.words.outcomes import Replied
 from stopgo.actors.models.messages.messages import ToolCall
 from stopgo.actors.models.messages.usage import StepUsage
+from stopgo.actors.replay.policy_use import PolicyUse
 from stopgo.actors.servers.health import Health, PartHealth
 from stopgo.actors.tools.catalogue import Catalogue
 from stopgo.actors.tools.tool import Hints, Tool
@@ -93,6 +95,9 @@ def history() -> list[Event]:
 CONFIG = AgentConfig(agent=LlmNode(name="agent", prompt="", model="offline:rules"), name="an agent")
 
 
+POLICY = StoredPolicy("5feceb66ffc86f38", AT, {"rules": []})
+
+
 @attrs.define(eq=False)
 class FakeAgent:
     """A scripted agent with one conversation that waits for an approval."""
@@ -144,6 +149,18 @@ class FakeAgent:
         self.log.append(Event(ex.CONVERSATION_ID, len(self.log) + 1, new.type, AT, new.body))
         grown, self._grown = self._grown, trio.Event()
         grown.set()
+
+    @property
+    def policy_revision(self) -> str:
+        return POLICY.revision
+
+    async def policies(self) -> Sequence[StoredPolicy]:
+        await self._read("policies", (), {})
+        return [POLICY]
+
+    async def policy_uses(self) -> Mapping[str, PolicyUse]:
+        await self._read("policy_uses", (), {})
+        return {POLICY.revision: PolicyUse(2, AT, AT)}
 
     async def _command(self, name: str, args: tuple[Any, ...], options: dict[str, Any]) -> Turn:
         await self._read(name, args, options)

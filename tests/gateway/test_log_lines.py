@@ -117,7 +117,7 @@ async def test_disconnect_with_the_last_byte_counts_as_answered(raw: Any, lines:
     for _ in range(5):
         stream = await raw(b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n")
         answer = b""
-        while not answer.endswith(b'{"status":"ok"}\n'):
+        while not answer.endswith(b'"}\n'):
             answer += await stream.receive_some()
         await stream.aclose()
     said = await lines()

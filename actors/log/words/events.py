@@ -18,6 +18,7 @@ from ...approvals.decided import Decided
 from ...tools.needs import Need, Wanted
 from ...tools.pictures import Picture
 from ...tools.tool import EffectClass, ToolResult
+from ...tools.verdict_facts import VerdictFacts
 from .outcomes import StepKind, StepOutcome
 
 REPLAY_VERSION = 1
@@ -146,6 +147,8 @@ class ToolStarted:
     """The name that the model called, if that is a server facade; `tool` is the tool behind it."""
     brings: Sequence[str] = ()
     """The approvals whose ends this attempt delivers to the agent that asked."""
+    verdict: VerdictFacts | None = None
+    """The facts of the gate's verdict. Early versions did not record them."""
 
 
 @attrs.frozen
@@ -290,6 +293,8 @@ class RunStarted:
     """The requester: the principal that sent the message."""
     program: bool = False
     """The requester is a program or a relay, although its credential names a subject."""
+    policy: str | None = None
+    """The revision of the policy. Early versions did not record it."""
 
 
 @attrs.frozen

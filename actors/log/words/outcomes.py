@@ -11,6 +11,7 @@ from ...common.errors import Fault
 from ...models.messages.a2a_end import A2AEnd
 from ...models.messages.messages import ToolCall, Verbatim
 from ...models.messages.usage import StepUsage
+from ...tools.verdict_facts import UnsentCall
 
 StepKind: TypeAlias = Literal["model", "delegation", "node", "attempt", "route", "call"]
 
@@ -95,6 +96,8 @@ class NotSent:
     """The result for the model."""
     repeats: str | None = None
     """The id of the approval in which a person rejected the same call, if it ends for that reason."""
+    verdict: UnsentCall | None = None
+    """The facts of the gate's verdict, if there was one. Early versions did not record them."""
 
 
 @attrs.frozen(kw_only=True)

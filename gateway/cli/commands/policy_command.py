@@ -1,24 +1,31 @@
-"""`stopgo policy`: explains how the gate judges a call, without making it."""
+"""`stopgo policy`: explains how the gate judges a call, without making it, and shows the policies of an
+agent."""
 
 from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from ..process.options import WRONG, add_config_option
+from ..process.options import WRONG, add_config_option, add_token_option, add_url_option
 
 if TYPE_CHECKING:
     from ....actors.gate.gate import Action, PolicyScope
     from ....actors.tools.tool import Hints, Tool
     from ....config.sections.agent_config import AgentConfig
+    from ..client.agent_client import AgentClient
+    from .with_agent import InWords
 
+_EPILOG = "Exit codes: 0 done, 1 refused or not reached, 2 wrong usage."
 EXIT_CODES: dict[Action, int] = {"run": 0, "ask": 3, "deny": 4}
 
 
 def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Add `policy explain` to the command line."""
-    policy = subparsers.add_parser("policy", help="explain how the gate judges a tool call")
+    """Add `policy` to the command line."""
+    policy = subparsers.add_parser(
+        "policy", help="explain how the gate judges tool calls, or show its policy"
+    )
     commands = policy.add_subparsers(required=True, metavar="COMMAND")
     explain = commands.add_parser(
         "explain",
@@ -50,6 +57,69 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
             help=f"hint of the tool: {name} is true or, with --no-, false",
         )
     explain.set_defaults(run=explain_call)
+    show = commands.add_parser(
+        "show",
+        help="print the policy of a running agent",
+        description="Prints the rules and settings by which a running agent judges calls, or judged them.",
+        epilog=_EPILOG,
+    )
+    show.add_argument("revision", nargs="?", metavar="REVISION", help="default: that of new runs")
+    history = commands.add_parser(
+        "history",
+        help="list the policies that a running agent has had",
+        description="Lists the revisions of the policy by which a running agent has judged calls.",
+        epilog=_EPILOG,
+    )
+    for command, run in ((show, show_policy), (history, list_policies)):
+        add_url_option(command)
+        add_token_option(command)
+        command.add_argument("--json", action="store_true", help="print the JSON of the HTTP API")
+        command.set_defaults(run=run, command=command)
+
+
+def show_policy(args: argparse.Namespace) -> int:
+    """Print a policy. Exit codes: see the help."""
+    from .with_agent import with_agent
+
+    async def request(client: AgentClient) -> InWords:
+        chosen = {} if args.revision is None else {"revision": args.revision}
+        found = await client.get("/policy", **chosen)
+        return found, policy_lines(found)
+
+    return with_agent(args, request)
+
+
+def policy_lines(found: Mapping[str, Any]) -> Iterator[str]:
+    """A policy for a person."""
+    policy = found["policy"]
+    yield f"revision {found['revision']}, used since {found['since']}"
+    yield f"contradictory hints: {'ask' if policy['contradiction_asks'] else 'read_only'}"
+    texts = {rule["id"]: rule["text"] for rule in policy["rules"]}
+    for node in policy["nodes"]:
+        settings = {"unannotated": node["unannotated"], **node["above"]}
+        yield f"node {node['node']}: {', '.join(f'{key}: {value}' for key, value in settings.items())}"
+        yield from (f"  {id}  {texts[id]}" for id in node["rules"])
+
+
+def list_policies(args: argparse.Namespace) -> int:
+    """Print the revisions. Exit codes: see the help."""
+    from .with_agent import with_agent
+
+    async def request(client: AgentClient) -> InWords:
+        found = await client.get("/policy/history")
+        return found, history_lines(found)
+
+    return with_agent(args, request)
+
+
+def history_lines(found: Mapping[str, Any]) -> Iterator[str]:
+    """The revisions for a person."""
+    yield "REVISION          RULES  VERDICTS  FIRST                 LAST"
+    for each in found["revisions"]:
+        now = " (now)" if each["current"] else ""
+        used = [each.get(name) or "-" for name in ("first_used", "last_used")]
+        counts = f"{each['revision']:<16}  {each['rules']:>5}  {each['verdicts']:>8}"
+        yield f"{counts}  {used[0]:<20}  {used[1]}{now}"
 
 
 def explain_call(args: argparse.Namespace) -> int:

@@ -16,6 +16,7 @@ from .. import cursor as cursors
 from .. import note, rows
 from ..local_member import LocalMember
 from ..ownership import Fleet
+from ..passage import MOST_STREAMS, Passage, Place, Wanted, passage, spans
 from ..protocol import Event, Json
 from ..question import MOST_DUE, Due, DuePage, Question, QuestionPage, QuestionState, fitting
 from ..summary import AFTER_HEX, MOST_BEGINNING, Among, Census, NamedKind, Page, Row
@@ -57,6 +58,29 @@ class MemoryReads(LocalMember):
             kept = self._streams.get(stream)
             after = kept.events[max(0, seq) :] if kept else []
             return tuple(after if limit is None else after[: max(0, limit)])
+
+    async def passage(self, wanted: Wanted, at: Place | None = None) -> Passage:
+        async with handed_over():
+            numbered = {
+                each.number: each
+                for each in self._streams.values()
+                if each.events
+                and each.number % wanted.of == wanted.part
+                and each.updated >= wanted.since
+                and (at is None or each.number <= at.stream)
+            }
+            newest = sorted(numbered, reverse=True)[:MOST_STREAMS]
+            heads = [(each, numbered[each].name, len(numbered[each].events)) for each in newest]
+            if not heads:
+                return Passage((), None)
+            chosen, next = spans(heads, at)
+            rows = (
+                (span.stream, each.seq, each.type, each.at, json_text.dump(each.body))
+                for span in chosen
+                for each in numbered[span.stream].events[span.after : span.until]
+                if each.type in wanted.types
+            )
+            return passage(chosen, next, rows)
 
     async def row(self, stream: str) -> Row | None:
         async with handed_over():

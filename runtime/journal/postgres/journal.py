@@ -37,6 +37,7 @@ from .. import cursor as cursors
 from .. import note
 from ..errors import JournalUnavailable
 from ..ownership import Fence, Fleet, Owned, Renewed
+from ..passage import Passage, Place, Wanted
 from ..patience import until_available
 from ..protocol import (
     Accepted,
@@ -62,7 +63,7 @@ from ..question import (
 from ..store_address import LEASE
 from ..summary import Among, Census, NamedKind, Page, Row
 from ..vote import Vote, Voted
-from . import intake, note_table, owners, reads, save, tables
+from . import intake, note_table, owners, passages, reads, save, tables
 from .group import SaveGroups
 from .hints import TOPIC, HintChannel
 from .owners import OwnMember
@@ -231,6 +232,9 @@ class PostgresJournal:
             found += page
             seq += len(page)
         return tuple(found)
+
+    async def passage(self, wanted: Wanted, at: Place | None = None) -> Passage:
+        return await self._pool.run(lambda db: passages.read(db, wanted, at))
 
     async def row(self, stream: str) -> Row | None:
         return await self._pool.run(lambda db: reads.row(db, stream))

@@ -13,10 +13,11 @@ from ...clock import WallClock
 from .. import cursor as cursors
 from ..local_member import LocalMember
 from ..ownership import Fleet
+from ..passage import Passage, Place, Wanted
 from ..protocol import Command, Event, Json
 from ..question import Due, DuePage, Question, QuestionPage, QuestionState
 from ..summary import Among, Census, NamedKind, Page, Row
-from . import sql_inbox, sql_note, sql_question, sql_stream
+from . import sql_inbox, sql_note, sql_passage, sql_question, sql_stream
 from .sql_reader import SqlReader
 
 _LARGEST_SEQ = 2**63 - 1
@@ -55,6 +56,9 @@ class SqliteReads(LocalMember):
                 seq = found[-1].seq
                 more = more and len(events) != limit
         return tuple(events)
+
+    async def passage(self, wanted: Wanted, at: Place | None = None) -> Passage:
+        return await self._reader.slow(lambda db: sql_passage.read(db, wanted, at))
 
     async def row(self, stream: str) -> Row | None:
         return await self._reader.quick(lambda db: sql_stream.row(db, stream))

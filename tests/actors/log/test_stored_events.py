@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stopgo.actors.approvals.checkpoint_approval import CheckpointQuestion
+from stopgo.actors.approvals.tool_approval import ToolQuestion
 from stopgo.actors.approvals.yes_or_no import Approved
 from stopgo.actors.common.errors import Fault
 from stopgo.actors.log.words import events as e
@@ -30,6 +31,7 @@ from stopgo.actors.tools.delegation import RemoteItem
 from stopgo.actors.tools.needs import Need, NeedsAnswers, NeedsDecisions, NeedsToken, Unaskable
 from stopgo.actors.tools.pictures import Picture
 from stopgo.actors.tools.tool import Elicitation, ToolResult
+from stopgo.actors.tools.verdict_facts import UnsentCall, VerdictFacts
 from stopgo.runtime import json_text
 from stopgo.runtime.journal.protocol import Command, Event, Json
 
@@ -70,6 +72,42 @@ ASKED: Mapping[str, Elicitation | Unaskable] = {
 }
 CHECKPOINT = CheckpointQuestion(
     id="a", question="1/?", key="1/", node="n", tool_name="n", tool_args={}, description="go?"
+)
+FACTS = VerdictFacts(
+    action="ask",
+    policy="0f",
+    rule="9a",
+    undecided=True,
+    held=True,
+    hints="rD",
+    own_name="t",
+    misleading=True,
+    facade="all",
+)
+FACTS_TEXT = (
+    '"verdict?":{"action":"ask","policy":"0f","rule!":"9a","undecided!":true,"held!":true,"hints!":"rD",'
+    '"own_name?":"t","misleading!":true,"facade?":"all"}'
+)
+UNSENT = UnsentCall(
+    action="deny", policy="0f", tool_name="t", server="s", fingerprint="f", arguments={"a": 1}
+)
+UNSENT_TEXT = (
+    '"verdict?":{"action":"deny","policy":"0f","tool_name?":"t","server?":"s","fingerprint?":"f",'
+    '"arguments?":{"a":1}}'
+)
+QUESTION = ToolQuestion(
+    id="a",
+    question="1/:1.0~0",
+    key="1/:1.0",
+    node="n",
+    tool_name="t",
+    tool_args={"a": 1},
+    description="go?",
+    server="s",
+    rule="any: ask",
+    input_schema={"type": "object"},
+    tool_fingerprint="f",
+    verdict=FACTS,
 )
 ITEMS = (
     RemoteItem(
@@ -130,7 +168,10 @@ EVENTS: Rows = [
         step_text("delegation", '"call":{"id":"c1","name":"add","arguments":{"n":1}}'),
     ),
     (step("route", o.Chosen(1)), step_text("route", '"choice":1')),
-    (step("call", o.NotSent("denied", "no")), step_text("call", '"outcome":"denied","content":"no"')),
+    (
+        step("call", o.NotSent("denied", "no", verdict=UNSENT)),
+        step_text("call", f'"outcome":"denied","content":"no",{UNSENT_TEXT}'),
+    ),
     (
         step("model", o.StepFailed(error=Fault("x", "gone"), usage=USED, hops=HOPS)),
         step_text("model", f'"error":{{"code":"x","message":"gone","fatal":false}},{COST_TEXT}'),
@@ -141,9 +182,10 @@ EVENTS: Rows = [
         '"average_duration":0.0,"succeeded":2,"failed":1}',
     ),
     (
-        e.ToolStarted("k", 1, "t", "s", {"a": [1]}, "once", True, "n", "f", "all", ("q",)),
+        e.ToolStarted("k", 1, "t", "s", {"a": [1]}, "once", True, "n", "f", "all", ("q",), FACTS),
         'tool.started {"key":"k","attempt":1,"tool":"t","server":"s","arguments":{"a":[1]},"effect":"once",'
-        '"asks":true,"node":"n","fingerprint?":"f","facade?":"all","brings!":["q"]}',
+        '"asks":true,"node":"n","fingerprint?":"f","facade?":"all","brings!":["q"],'
+        f"{FACTS_TEXT}}}",
     ),
     (
         e.ToolAccepted("k", 1, "t1", "c1"),
@@ -174,6 +216,13 @@ EVENTS: Rows = [
         '"description":"go?","rule?":""}',
     ),
     (
+        e.ApprovalRequested(QUESTION),
+        'approval.requested {"kind":"tool","id":"a","question":"1/:1.0~0","key":"1/:1.0","node":"n",'
+        '"path?":[],"output_key?":"","session_state?":{},"user_message?":"","tool_name":"t","tool_args":{"a":1},'
+        '"description":"go?","rule?":"any: ask","server":"s","input_schema":{"type":"object"},'
+        f'"tool_fingerprint":"f",{FACTS_TEXT}}}',
+    ),
+    (
         e.ApprovalResolved("a", YES, "c", True),
         f'approval.resolved {{"id":"a",{YES_TEXT},"command":"c","token":true}}',
     ),
@@ -191,10 +240,21 @@ EVENTS: Rows = [
     (e.ApprovalVoid("a", "over", "b"), 'approval.void {"id":"a","reason":"over","superseded_by?":"b"}'),
     (
         e.RunStarted(
-            "r", 2, "c", "x", 1, True, {"type": "llm"}, task="t", message_id="m", origin=ORIGIN, prompt="p"
+            "r",
+            2,
+            "c",
+            "x",
+            1,
+            True,
+            {"type": "llm"},
+            task="t",
+            message_id="m",
+            origin=ORIGIN,
+            prompt="p",
+            policy="0f",
         ),
         'run.started {"run":"r","turn":2,"command":"c","tree_id":"x","replay_version":1,"token":true,'
-        f'"tree?":{{"type":"llm"}},"task?":"t","message_id?":"m",{ORIGIN_TEXT},"prompt?":"p"}}',
+        f'"tree?":{{"type":"llm"}},"task?":"t","message_id?":"m",{ORIGIN_TEXT},"prompt?":"p","policy?":"0f"}}',
     ),
     (
         e.RunWaiting("r", ("a",), ("c",), {"run": 1.5}),
@@ -250,6 +310,14 @@ SHORT: Rows = [
         step("node", o.Ended(o.NodeEnd("hi"))),
         step_text("node", '"end":{"text":"hi","rejected":false,"exited":false,"writes":{}}'),
     ),
+    (step("call", o.NotSent("denied", "no")), step_text("call", '"outcome":"denied","content":"no"')),
+    (
+        e.ToolStarted(
+            "k", 1, "t", "s", {}, "once", True, "n", verdict=VerdictFacts(action="run", policy="0f")
+        ),
+        'tool.started {"key":"k","attempt":1,"tool":"t","server":"s","arguments":{},"effect":"once",'
+        '"asks":true,"node":"n","verdict":{"action":"run","policy":"0f"}}',
+    ),
     (
         e.ToolFinished("k", 1, ToolResult("5")),
         'tool.finished {"key":"k","attempt":1,"result":{"content":"5","is_error":false,"parts":[],'
@@ -259,17 +327,22 @@ SHORT: Rows = [
 # As earlier versions wrote it.
 EARLIER: Rows = [
     (
+        e.ToolStarted("k", 1, "t", "s", {}, "once", True, "n"),
+        'tool.started {"key":"k","attempt":1,"tool":"t","server":"s","arguments":{},"effect":"once",'
+        '"asks":true,"node":"n"}',
+    ),
+    (
         e.ToolFinished("k", 1, ToolResult("5"), NeedsAnswers({}, None, False)),
         'tool.finished {"key":"k","attempt":1,"result":{"content":"5","is_error":false,"parts":[],'
         '"structured":null},"need":{"kind":"answers","requests":{},"answers":false}}',
     ),
 ]
-FREE = {"arguments", "data", "parts", "schema", "session_state", "tool_args", "tree"}
+FREE = {"arguments", "data", "input_schema", "parts", "schema", "session_state", "tool_args", "tree"}
 """Objects, or lists of them, in which anything may be."""
 NAMED = {"refusals", "requests", "worked", "writes"}
 """Objects whose names are data."""
 ANYTHING = {".result.structured", ".verbatim.content"}
-WORDS = {".effect", ".need.kind", ".outcome", ".pictures.media_type"}
+WORDS = {".effect", ".need.kind", ".outcome", ".pictures.media_type", ".verdict.action"}
 """Only certain words may be there."""
 WRONG: Mapping[type, Sequence[Any]] = {
     str: (5, True, ["x"], {"x": "y"}),

@@ -76,6 +76,8 @@ ROWS: Mapping[str, Row] = {
     "POST /page/markdown": Row(OWN, {"texts": ["a"]}),
     "GET /halt": Row(LOOK),
     "GET /fleet": Row(LOOK),
+    "GET /policy": Row(LOOK),
+    "GET /policy/history": Row(LOOK),
     "POST /halt": Row(ADMINISTER, {"reason": "r"}),
     "POST /unhalt": Row(ADMINISTER, {}),
     "POST /tools/{name}/accept": Row(ADMINISTER, {"hash": "0"}),

@@ -50,6 +50,9 @@ function why(approval, extra, open) {
     parts.push(h("p", { class: "small muted" }, whyText(approval, name)));
   }
   if (extra?.suggestion) parts.push(suggestion(extra.suggestion, Boolean(rule?.yaml)));
+  if (approval.policy) {
+    parts.push(h("p", { class: "small faint" }, "Policy ", h("code", {}, visible(approval.policy))));
+  }
   return section("Why it asks", visible(name ?? ""), open, parts);
 }
 

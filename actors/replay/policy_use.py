@@ -1,0 +1,40 @@
+"""How often each revision of the policy has judged calls."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import attrs
+import trio
+
+from ...runtime.journal.passage import Wanted
+from ...runtime.journal.protocol import Journal
+from .recorded_call import TYPES, CallReader
+
+
+@attrs.frozen
+class PolicyUse:
+    """The calls that a revision has judged first: their number, and the times of the first and the last."""
+
+    verdicts: int
+    first: float
+    last: float
+
+
+async def policy_uses(journal: Journal) -> Mapping[str, PolicyUse]:
+    """By revision. Reads the whole journal, part by part."""
+    found: dict[str, PolicyUse] = {}
+    reader, at = CallReader(), None
+    more = True
+    while more:
+        passage = await journal.passage(Wanted(types=TYPES), at)
+        at, more = passage.next, passage.next is not None
+        calls = [*reader.read(passage.events)] + ([] if more else [*reader.rest()])
+        for call in calls:
+            if call.facts is not None:
+                known = found.get(call.facts.policy, PolicyUse(0, call.at, call.at))
+                found[call.facts.policy] = PolicyUse(
+                    known.verdicts + 1, min(known.first, call.at), max(known.last, call.at)
+                )
+        await trio.lowlevel.checkpoint()
+    return found
