@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import attrs
 import trio
 
-from ...runtime.journal.passage import Wanted
+from ...runtime.journal.passage import WantedEvents
 from ...runtime.journal.protocol import Journal
 from .recorded_call import TYPES, CallReader
 
@@ -27,7 +27,7 @@ async def policy_uses(journal: Journal) -> Mapping[str, PolicyUse]:
     reader, at = CallReader(), None
     more = True
     while more:
-        passage = await journal.passage(Wanted(types=TYPES), at)
+        passage = await journal.passage(WantedEvents(types=TYPES), at)
         at, more = passage.next, passage.next is not None
         calls = [*reader.read(passage.events)] + ([] if more else [*reader.rest()])
         for call in calls:

@@ -30,7 +30,7 @@ class StoredEvent(NamedTuple):
     body: str
 
 
-class Place(NamedTuple):
+class PassagePlace(NamedTuple):
     """Where a reading goes on: in the stream with this number after `seq`, then in older streams."""
 
     stream: int
@@ -38,7 +38,7 @@ class Place(NamedTuple):
 
 
 @attrs.frozen(kw_only=True)
-class Wanted:
+class WantedEvents:
     """The events to read."""
 
     types: Collection[str]
@@ -52,11 +52,11 @@ class Wanted:
 @attrs.frozen
 class Passage:
     events: Sequence[StoredEvent]
-    next: Place | None
+    next: PassagePlace | None
     """None: all has been read."""
 
 
-class Span(NamedTuple):
+class StreamPart(NamedTuple):
     """The events to read of one stream."""
 
     stream: int
@@ -65,27 +65,29 @@ class Span(NamedTuple):
     until: int
 
 
-def spans(heads: Sequence[tuple[int, Any, Any]], at: Place | None) -> tuple[Sequence[Span], Place | None]:
+def spans(
+    heads: Sequence[tuple[int, Any, Any]], at: PassagePlace | None
+) -> tuple[Sequence[StreamPart], PassagePlace | None]:
     """What a passage reads of the next `MOST_STREAMS` streams, given as number, name and last seq, and where
     the next one begins."""
-    found: list[Span] = []
+    found: list[StreamPart] = []
     left = MOST_EVENTS
     for number, name, last in heads:
         last = last if isinstance(last, int) else 0  # of a damaged row
         after = at.seq if at is not None and number == at.stream else 0
         until = max(after, min(last, after + left))
-        found.append(Span(number, shown(name), after, until))
+        found.append(StreamPart(number, shown(name), after, until))
         left -= until - after
         if until < last:
-            return found, Place(number, until)
+            return found, PassagePlace(number, until)
         if left == 0:
-            return found, Place(number - 1, 0)
-    return found, Place(heads[-1][0] - 1, 0) if len(heads) == MOST_STREAMS else None
+            return found, PassagePlace(number - 1, 0)
+    return found, PassagePlace(heads[-1][0] - 1, 0) if len(heads) == MOST_STREAMS else None
 
 
 def passage(
-    read: Sequence[Span], next: Place | None, rows: Iterable[tuple[int, int, str, float, str]]
+    read: Sequence[StreamPart], next: PassagePlace | None, rows: Iterable[tuple[int, int, str, float, str]]
 ) -> Passage:
     """The passage with these rows: number of the stream, seq, type, time and body."""
     names = {each.stream: each.name for each in read}
-    return Passage([StoredEvent(names[number], *others) for number, *others in rows], next)
+    return Passage([StoredEvent(names[row[0]], *row[1:]) for row in rows], next)

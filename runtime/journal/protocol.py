@@ -30,7 +30,7 @@ import attrs
 
 from ..event_bus import Subscription
 from .ownership import Fence, Fleet, Owned, Renewed
-from .passage import Passage, Place, Wanted
+from .passage import Passage, PassagePlace, WantedEvents
 from .question import (
     Already,
     CloseQuestion,
@@ -330,7 +330,7 @@ class Journal(Notes, Protocol):
         """Return the events after `seq`, in order. Empty for an unknown stream."""
         ...
 
-    async def passage(self, wanted: Wanted, at: Place | None = None) -> Passage:
+    async def passage(self, wanted: WantedEvents, at: PassagePlace | None = None) -> Passage:
         """Return the next part of the events of all streams. `at` is `next` of the passage before."""
         ...
 

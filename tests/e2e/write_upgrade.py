@@ -2,8 +2,8 @@
 
     python -m tests.e2e.write_upgrade 0.1
 
-A word behind the version, as in `0.1-verdicts`, names the form of what it writes, if that changed within the
-version. The agent file, its script and the story lie in testdata/upgrade/VERSION; those of the last version will do.
+A word behind the version, as in `0.1-verdicts`, names the form of what it writes, if that changed within it.
+The agent file, its script and the story lie in testdata/upgrade/VERSION; those of the last version will do.
 Run it once, with the code that is released: what it writes is never written again.
 """
 

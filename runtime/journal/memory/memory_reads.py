@@ -16,7 +16,7 @@ from .. import cursor as cursors
 from .. import note, rows
 from ..local_member import LocalMember
 from ..ownership import Fleet
-from ..passage import MOST_STREAMS, Passage, Place, Wanted, passage, spans
+from ..passage import MOST_STREAMS, Passage, PassagePlace, WantedEvents, passage, spans
 from ..protocol import Event, Json
 from ..question import MOST_DUE, Due, DuePage, Question, QuestionPage, QuestionState, fitting
 from ..summary import AFTER_HEX, MOST_BEGINNING, Among, Census, NamedKind, Page, Row
@@ -59,7 +59,7 @@ class MemoryReads(LocalMember):
             after = kept.events[max(0, seq) :] if kept else []
             return tuple(after if limit is None else after[: max(0, limit)])
 
-    async def passage(self, wanted: Wanted, at: Place | None = None) -> Passage:
+    async def passage(self, wanted: WantedEvents, at: PassagePlace | None = None) -> Passage:
         async with handed_over():
             numbered = {
                 each.number: each

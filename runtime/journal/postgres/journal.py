@@ -37,7 +37,7 @@ from .. import cursor as cursors
 from .. import note
 from ..errors import JournalUnavailable
 from ..ownership import Fence, Fleet, Owned, Renewed
-from ..passage import Passage, Place, Wanted
+from ..passage import Passage, PassagePlace, WantedEvents
 from ..patience import until_available
 from ..protocol import (
     Accepted,
@@ -233,7 +233,7 @@ class PostgresJournal:
             seq += len(page)
         return tuple(found)
 
-    async def passage(self, wanted: Wanted, at: Place | None = None) -> Passage:
+    async def passage(self, wanted: WantedEvents, at: PassagePlace | None = None) -> Passage:
         return await self._pool.run(lambda db: passages.read(db, wanted, at))
 
     async def row(self, stream: str) -> Row | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..passage import MOST_STREAMS, Passage, Place, Wanted, passage, spans
+from ..passage import MOST_STREAMS, Passage, PassagePlace, WantedEvents, passage, spans
 from .tables import Connection
 
 _ROWS = """SELECT part.stream, seq, type, at, body
@@ -11,7 +11,7 @@ _ROWS = """SELECT part.stream, seq, type, at, body
     WHERE type = ANY(%s::text[]) ORDER BY part.stream DESC, seq"""
 
 
-def read(db: Connection, wanted: Wanted, at: Place | None) -> Passage:
+def read(db: Connection, wanted: WantedEvents, at: PassagePlace | None) -> Passage:
     """The next passage."""
     heads = db.execute(
         "SELECT id, name, last_seq FROM stream WHERE id <= %s AND id %% %s = %s AND updated >= %s"

@@ -7,12 +7,12 @@ import sqlite3
 from collections.abc import Iterator
 from typing import Any
 
-from ..passage import MOST_STREAMS, Passage, Place, Span, Wanted, passage, spans
+from ..passage import MOST_STREAMS, Passage, PassagePlace, StreamPart, WantedEvents, passage, spans
 
 _LARGEST = 2**63 - 1
 
 
-def read(db: sqlite3.Connection, wanted: Wanted, at: Place | None) -> Passage:
+def read(db: sqlite3.Connection, wanted: WantedEvents, at: PassagePlace | None) -> Passage:
     """The next passage."""
     heads = db.execute(
         "SELECT id, name, last_seq FROM stream"
@@ -26,7 +26,7 @@ def read(db: sqlite3.Connection, wanted: Wanted, at: Place | None) -> Passage:
     return passage(chosen, next, (row for span in chosen for row in _rows(db, span, types)))
 
 
-def _rows(db: sqlite3.Connection, span: Span, types: str) -> Iterator[tuple[Any, ...]]:
+def _rows(db: sqlite3.Connection, span: StreamPart, types: str) -> Iterator[tuple[Any, ...]]:
     yield from db.execute(
         "SELECT stream_id, seq, type, at, body FROM event WHERE stream_id = ? AND seq > ? AND seq <= ?"
         " AND type IN (SELECT value FROM json_each(?)) ORDER BY seq",

@@ -13,7 +13,7 @@ from ...clock import WallClock
 from .. import cursor as cursors
 from ..local_member import LocalMember
 from ..ownership import Fleet
-from ..passage import Passage, Place, Wanted
+from ..passage import Passage, PassagePlace, WantedEvents
 from ..protocol import Command, Event, Json
 from ..question import Due, DuePage, Question, QuestionPage, QuestionState
 from ..summary import Among, Census, NamedKind, Page, Row
@@ -57,7 +57,7 @@ class SqliteReads(LocalMember):
                 more = more and len(events) != limit
         return tuple(events)
 
-    async def passage(self, wanted: Wanted, at: Place | None = None) -> Passage:
+    async def passage(self, wanted: WantedEvents, at: PassagePlace | None = None) -> Passage:
         return await self._reader.slow(lambda db: sql_passage.read(db, wanted, at))
 
     async def row(self, stream: str) -> Row | None:

@@ -10,7 +10,7 @@ import pytest
 
 from stopgo.runtime.journal import passage, question
 from stopgo.runtime.journal.errors import BadCursor
-from stopgo.runtime.journal.passage import MOST_STREAMS, Wanted
+from stopgo.runtime.journal.passage import MOST_STREAMS, WantedEvents
 from stopgo.runtime.journal.protocol import Commit, Journal, NewCommand, NewEvent, NewIntent
 from stopgo.runtime.journal.question import MOST_DUE, CloseQuestion, NewQuestion
 from stopgo.runtime.journal.summary import MOST_BEGINNING, Among, Summary
@@ -440,7 +440,7 @@ async def test_deleting_forgets_everything_of_one_stream(journal: Journal, begin
 # ----------------------------------------------------------------------- passages
 
 
-async def passages(journal: Journal, wanted: Wanted) -> list[list[tuple[str, int]]]:
+async def passages(journal: Journal, wanted: WantedEvents) -> list[list[tuple[str, int]]]:
     """The streams and seqs of each passage."""
     found, at, more = [], None, True
     while more:
@@ -458,23 +458,23 @@ async def test_passages_have_all_events_of_some_types_newest_stream_first(
         await journal.save(Commit(fence, 1, [NewEvent("x", {"n": 1}), NewEvent("y", {}), NewEvent("x", {})]))
         wall.now += 10
     expected = [("s3", 2), ("s3", 4), ("s2", 2), ("s2", 4), ("s1", 2), ("s1", 4)]
-    assert await passages(journal, Wanted(types=["x"])) == [expected]
-    [first] = (await journal.passage(Wanted(types=["y"], since=wall.now - 25))).events[1:]
+    assert await passages(journal, WantedEvents(types=["x"])) == [expected]
+    [first] = (await journal.passage(WantedEvents(types=["y"], since=wall.now - 25))).events[1:]
     assert (first.stream, first.type, first.body, first.at) == ("s2", "y", "{}", wall.now - 20)
-    halves = [await passages(journal, Wanted(types=["x"], part=part, of=2)) for part in range(2)]
+    halves = [await passages(journal, WantedEvents(types=["x"], part=part, of=2)) for part in range(2)]
     assert sorted(each for half in halves for each in half[0]) == sorted(expected)
-    assert await passages(journal, Wanted(types=["z"])) == [[]]
+    assert await passages(journal, WantedEvents(types=["z"])) == [[]]
 
 
 async def test_passages_end_within_streams_and_between_them(
     journal: Journal, begin: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert await passages(journal, Wanted(types=["x"])) == [[]]
+    assert await passages(journal, WantedEvents(types=["x"])) == [[]]
     monkeypatch.setattr(passage, "MOST_EVENTS", 4)
     for name in ("s1", "s2", "s3"):
         fence = await begin(name)
         await journal.save(Commit(fence, 1, [NewEvent("x", {})] * (6 if name == "s2" else 3)))
-    found = await passages(journal, Wanted(types=["x", "created"]))
+    found = await passages(journal, WantedEvents(types=["x", "created"]))
     assert [len(each) for each in found][:3] == [4, 4, 4]
     everything = [each for part in found for each in part]
     lengths = {"s3": 4, "s2": 7, "s1": 4}
@@ -485,5 +485,5 @@ async def test_passages_end_after_so_many_streams(journal: Journal, begin: Any) 
     names = [f"s{number:03}" for number in range(MOST_STREAMS + 1)]
     for name in names:
         await begin(name)
-    first, second = await passages(journal, Wanted(types=["created"]))
+    first, second = await passages(journal, WantedEvents(types=["created"]))
     assert (len(first), [name for name, _ in (*first, *second)]) == (MOST_STREAMS, names[::-1])
