@@ -1362,8 +1362,8 @@ MEMBERS = (
         "members: an agent with a directory has no version",
         Edit(
             "runtime.stores.open_journal:open_journal",
-            "open_sqlite(address, wall=wall, on_commit=on_commit, version=version)",
-            "open_sqlite(address, wall=wall, on_commit=on_commit)",
+            "open_sqlite(address, wall=wall, on_commit=on_commit, version=version, cache=cache)",
+            "open_sqlite(address, wall=wall, on_commit=on_commit, cache=cache)",
         ),
         ("tests/runtime/journal/test_transfer.py",),
     ),
