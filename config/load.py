@@ -70,7 +70,6 @@ def load_config(
     if data_dir is not None:
         root = root.with_entries({"data_dir": Scalar(escape(os.fspath(data_dir)))})
     root = fill_in(_own_names(root), model)
-
     variables = Variables(environ, source.parent)
     reader = Reader(str(source), variables)
     # First, because all other values may refer to it.
