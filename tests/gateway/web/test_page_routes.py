@@ -16,7 +16,7 @@ from stopgo.config.sections.agent_config import AgentConfig
 from stopgo.config.sections.nodes import LlmNode
 from stopgo.gateway.contract import examples as ex
 from stopgo.gateway.http.body import MAX_BODY
-from stopgo.gateway.web import page_routes
+from stopgo.gateway.web import markdown_tokens
 from stopgo.gateway.web.page_files import read_page
 from stopgo.gateway.web.page_routes import MAX_CHARACTERS, MAX_TEXTS
 from tests.waiting import until
@@ -179,7 +179,7 @@ async def test_markdown_is_parsed_off_the_loop_one_text_at_a_time(
         trio.from_thread.run(go_on.wait)
         return []
 
-    monkeypatch.setattr(page_routes, "document", parse)
+    monkeypatch.setattr(markdown_tokens, "document", parse)
     async with trio.open_nursery() as nursery:
         for text in ("a", "b"):
             nursery.start_soon(parsed, client, text)
