@@ -40,7 +40,8 @@ def is_optional(field: attrs.Attribute[Any]) -> bool:
 class Shape:
     """An object of the contract. Its docstring describes it to clients, its fields are the keys in JSON.
 
-    A class variable `type` becomes the first key, with that value. `SCHEMA` adds keywords to the schema.
+    A class variable `type` becomes the first key, with that value. `SCHEMA` adds keywords to the schema. A
+    class with an underscore before its name is only a base of others, and no shape of the contract.
     """
 
     SCHEMA: ClassVar[Mapping[str, Any]] = {}
@@ -53,7 +54,8 @@ class Shape:
     def __init_subclass__(cls) -> None:
         # Without what takes long to make: slots would create a second class.
         attrs.define(cls, slots=False, kw_only=True, eq=False, repr=False)
-        SHAPES[cls.__name__] = cls
+        if not cls.__name__.startswith("_"):
+            SHAPES[cls.__name__] = cls
         cls.to_json = _to_json(cls)  # type: ignore[method-assign]
 
 

@@ -125,7 +125,7 @@ class HaltRequest(Shape):
     reason: str | None = maybe("The reason, for people; at most 500 characters.", maxLength=MAX_REASON)
 
 
-class PolicyRevision(Shape):
+class _PolicyRevision(Shape):
     """A revision of the policy by which this agent has judged calls."""
 
     revision: str = about("The first 16 digits of the SHA-256 of the policy in its canonical form.")
@@ -134,7 +134,7 @@ class PolicyRevision(Shape):
     rules: int = about("Number of its rules.")
 
 
-class PolicyBody(PolicyRevision):
+class PolicyBody(_PolicyRevision):
     """A policy."""
 
     policy: Mapping[str, Any] = about(
@@ -143,7 +143,7 @@ class PolicyBody(PolicyRevision):
     )
 
 
-class UsedPolicy(PolicyRevision):
+class UsedPolicy(_PolicyRevision):
     """A revision of the policy, and the calls that it has judged first."""
 
     verdicts: int = about("Number of the calls.")
