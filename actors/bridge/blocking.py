@@ -92,6 +92,8 @@ class BlockingAgent:
         """The id by which other agents recognize this agent."""
         self.started: float = agent.started
         """The time at which this process opened the agent, in UTC seconds since the epoch."""
+        self.policy_revision: str = agent.policy_revision
+        """The revision of the policy of new runs."""
 
     start_conversation = _blocking(Agent.start_conversation)
     post_conversation = _blocking(Agent.post_conversation)
@@ -118,6 +120,8 @@ class BlockingAgent:
     title = _blocking(Agent.title)
     precedents = _blocking(Agent.precedents)
     fleet = _blocking(Agent.fleet)
+    policies = _blocking(Agent.policies)
+    policy_uses = _blocking(Agent.policy_uses)
     readiness = _blocking(Agent.readiness)
 
     def tools(self) -> tuple[ListedTool, ...]:

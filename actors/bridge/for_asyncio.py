@@ -100,6 +100,8 @@ class AsyncioAgent:
         """The id by which other agents recognize this agent."""
         self.started: float = agent.started
         """The time at which this process opened the agent, in UTC seconds since the epoch."""
+        self.policy_revision: str = agent.policy_revision
+        """The revision of the policy of new runs."""
         self.blocking: BlockingAgent = BlockingAgent(thread, agent)
         """The same agent, for functions that a framework runs in threads."""
 
@@ -128,6 +130,8 @@ class AsyncioAgent:
     title = _awaited(Agent.title)
     precedents = _awaited(Agent.precedents)
     fleet = _awaited(Agent.fleet)
+    policies = _awaited(Agent.policies)
+    policy_uses = _awaited(Agent.policy_uses)
     readiness = _awaited(Agent.readiness)
 
     async def tools(self) -> tuple[ListedTool, ...]:

@@ -15,7 +15,7 @@ from stopgo.gateway.http.http_connection import MAX_RECEIVED, ClientConnection
 from stopgo.gateway.http.http_server import MAX_HEAD, bind, open_server
 from stopgo.gateway.http.request_task import MAX_QUEUED, MAX_UNWANTED, RequestTask
 
-HEALTHY = b'{"status":"ok",'
+HEALTHY = b'{"status":"ok","policy":"5feceb66ffc86f38"}\n'
 POST = b"POST /conversations HTTP/1.1\r\nHost: localhost\r\n"
 
 
