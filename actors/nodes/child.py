@@ -64,7 +64,7 @@ class _Attempts:
                 return self._rejected(error, no)
             attempt += 1
 
-    def _rejection(self, key: str) -> Decided | None:
+    def _rejection(self, key: str) -> str | None:
         return rejection(self.scope, self.spec, self.message, key)
 
     async def _record_failure(self, key: str, error: NodeFailed) -> bool:
@@ -110,9 +110,8 @@ class _Attempts:
             return StepFailed(error=error.fault)
         return self._goes_on(error, NodeEnd(f"Error: {error}"))
 
-    def _rejected(self, error: NodeFailed, no: Decided) -> Ended:
+    def _rejected(self, error: NodeFailed, text: str) -> Ended:
         """A failure after a rejection: end the node as rejected, without a retry."""
-        text = EXPIRED if isinstance(no, Expired) else CANCELLED
         return self._goes_on(error, NodeEnd(text, rejected=not _contains_rejections(self.spec)))
 
     def _goes_on(self, error: NodeFailed, end: NodeEnd) -> Ended:
@@ -155,13 +154,15 @@ def in_place_of_answer(scope: RunScope, spec: Node, execute: Execute, end: NodeE
     return attrs.evolve(end, writes=made)
 
 
-def rejection(scope: RunScope, spec: Node, execute: Execute, key: str) -> Decided | None:
-    """Return the decision or expiry that prevents further steps in this execution of a node, or None.
+def rejection(scope: RunScope, spec: Node, execute: Execute, key: str) -> str | None:
+    """Return the answer of a node after the rejection or expiry that prevents further steps in this execution
+    of it, or None.
 
-    It rejects a call or checkpoint at or below the node, or the call that one there repeats; it ends a
-    sequential node or loop above, and is contained by no node below this one. It is found in the record
-    alone, because an error may have stopped the node that would have reported it."""
-    for place, decision in _rejections(scope):
+    It rejects a call or checkpoint at or below the node, the call that one there repeats, or something in the
+    task of an agent that is called there; it ends a sequential node or loop above, and is contained by no
+    node below this one. It is found in the record alone, because an error may have stopped the node that
+    would have reported it."""
+    for place, text in _rejections(scope):
         if not keys.is_within(place, key):
             continue
         above, node = [], spec
@@ -170,19 +171,25 @@ def rejection(scope: RunScope, spec: Node, execute: Execute, key: str) -> Decide
             node = children_of(node)[index]
         ends = execute.policy_scope.ends_on_reject or any(isinstance(each, OrderedNode) for each in above)
         if ends and not any(_contains_rejections(each) for each in above[1:]):
-            return decision
+            return text
     return None
 
 
-def _rejections(scope: RunScope) -> Iterator[tuple[str, Decided]]:
-    """The keys of what was rejected in the run, with the decisions."""
+def _rejections(scope: RunScope) -> Iterator[tuple[str, str]]:
+    """The keys of what was rejected in the run, with the answers of the nodes that end."""
     run = scope.log.run
     for id, decision in run.decisions.items():
         if decision.rejects or (isinstance(decision, Expired) and decision.fails):
-            yield scope.log.state.approvals[id].asked.key, decision
+            yield scope.log.state.approvals[id].asked.key, _answer(decision)
     for key, record in run.calls.items():
         if record.repeats is not None:
-            yield key, run.decisions[record.repeats]
+            yield key, _answer(run.decisions[record.repeats])
+        elif record.rejected:  # perhaps at the called agent, so that this run has no decision
+            yield key, CANCELLED
+
+
+def _answer(decision: Decided) -> str:
+    return EXPIRED if isinstance(decision, Expired) else CANCELLED
 
 
 def _contains_rejections(node: Node) -> bool:

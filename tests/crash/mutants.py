@@ -804,6 +804,16 @@ ONE_EDIT = (
         REJECTION,
     ),
     (
+        "a later failure undoes a rejection at the called agent",
+        Edit("actors.nodes.child:_rejections", "record.rejected", "False"),
+        REJECTION,
+    ),
+    (
+        "a rejection at the called agent is not that of the run",
+        Edit("actors.log.fold.head:advance", "head.run and head.run._replace(rejected=True)", "head.run"),
+        REJECTION,
+    ),
+    (
         "a rejection counts in its own node only",
         Edit(
             "actors.calls.repeated:repetition",

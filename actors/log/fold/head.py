@@ -36,7 +36,7 @@ class RunHead(NamedTuple):
     code: str | None = None
     """The error code, if it failed."""
     rejected: bool = False
-    """A person rejected something in it."""
+    """A person rejected something in it, or in a task of an agent that it called."""
     usage: Spent = NOTHING
     """Tokens and cost of the run so far."""
     auth: Mapping[str, Any] | None = None
@@ -184,6 +184,8 @@ def advance(head: Head, event: e.LogEvent) -> Head:
             return head
         case e.RunStarted(run=id, turn=turn, by=by):
             return head._replace(run=RunHead(id, turn, "running", requester=by))
+        case e.ToolFinished(rejected=True):
+            return head._replace(run=head.run and head.run._replace(rejected=True))
         case (
             e.ToolStarted()
             | e.ToolAccepted()

@@ -20,6 +20,10 @@ from stopgo.actors.log.writer import step
 from stopgo.actors.log.writer.void import save_and_void
 from stopgo.actors.models.messages.messages import ModelFailed, ModelReply, ModelRequest
 from stopgo.actors.nodes import loop
+from stopgo.actors.tools.delegation import Delegate, Delegated, RemoteAgentMessage
+from stopgo.actors.tools.tool import ToolResult
+from stopgo.config.sections.a2a import RemoteAgentConfig
+from stopgo.runtime.context import Behaviour, Context
 from tests.actors.world import (
     DESTRUCTIVE,
     READ_ONLY,
@@ -306,6 +310,36 @@ async def test_timeout_above_does_not_undo_a_rejection(
     world.settings["agent"] = sequential("root", timed, llm("c"))
     run, found = await end_after_no(world)
     assert (run.state, run.rejected, found) == ("finished", True, asked)
+
+
+def peer(config: RemoteAgentConfig, **_: Any) -> Behaviour[RemoteAgentMessage]:
+    """Another agent, whose people reject something in each of its tasks."""
+
+    async def handle(message: RemoteAgentMessage) -> Delegated | None:
+        return Delegated(ToolResult("not done"), rejected=True) if isinstance(message, Delegate) else None
+
+    async def behaviour(ctx: Context[RemoteAgentMessage]) -> None:
+        await ctx.serve(handle, concurrency=2)
+
+    return behaviour
+
+
+@pytest.mark.parametrize("retries", [0, 1])
+@pytest.mark.parametrize("inner", [llm("leaf"), sequential("inner", llm("leaf"), llm("b"))])
+async def test_failure_does_not_undo_a_rejection_at_another_agent(
+    world: World, autojump_clock: MockClock, inner: dict[str, Any], retries: int
+) -> None:
+    world.open_remote_agent = peer
+    world.tool("slow", READ_ONLY, never)
+    world.settings |= {
+        "a2a": [{"name": "peer", "url": "http://127.0.0.1:3", "destructiveHint": False}],
+        "approval": {"unannotated": "run"},
+    }
+    world.plan("leaf", use(call("a2a_peer", message="go"), call("slow")))
+    timed = inner | GOES_ON | {"timeout": 60, "retries": retries}
+    world.settings["agent"] = sequential("root", timed, llm("c"))
+    run, found = await end_after_no(world)
+    assert (run.state, run.rejected, found) == ("finished", True, {"leaf": 1})
 
 
 async def test_node_is_retried_after_rejection_without_sequence(
