@@ -39,6 +39,7 @@ ErrorCode: TypeAlias = Literal[
     "needs_newer_version",
     "node_unavailable",
     "not_waiting_for_credential",
+    "policy_not_found",
     "queue_full",
     "role_required",
     "run_in_progress",
@@ -168,6 +169,11 @@ def unanswered(lost: Literal["member", "journal"]) -> AgentError:
 
 def no_approval(id: str) -> AgentError:
     return AgentError("approval_not_found", f"there is no approval {id}")
+
+
+def no_policy(revision: str) -> AgentError:
+    hint = "GET /policy/history lists the revisions."
+    return AgentError("policy_not_found", f"there is no policy of the revision {revision[:100]}", hint=hint)
 
 
 def no_tool(name: str, nearest: Sequence[str]) -> AgentError:

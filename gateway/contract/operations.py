@@ -130,7 +130,7 @@ POLICY = (
                     policy={"format": 1, "contradiction_asks": False, "rules": [_RULE], "nodes": [_NODE]},
                 ),
             ),
-            error(400, "`invalid_request`: there is no such revision"),
+            error(404, "`policy_not_found`: no revision of the history"),
         ),
         (
             attrs.evolve(

@@ -45,6 +45,7 @@ STATUS: Mapping[str, int] = {
     "needs_newer_version": 503,
     "node_unavailable": 503,
     "not_waiting_for_credential": 409,
+    "policy_not_found": 404,
     "queue_full": 429,
     "role_required": 403,
     "run_in_progress": 409,

@@ -8,6 +8,7 @@ from typing import Any
 import attrs
 
 from ...actors.agent.agent import Agent
+from ...actors.common.errors import no_policy
 from ...actors.gate.policies import StoredPolicy
 from ...actors.replay.policy_use import PolicyUse
 from ..contract import system_shapes as s
@@ -31,9 +32,7 @@ class PolicyRoutes:
         wanted = query.text(request.args, "revision") or agent.policy_revision
         found = next((each for each in await agent.policies() if each.revision == wanted), None)
         if found is None:
-            raise query.invalid(
-                "revision", "the journal has no policy of this revision", "GET /policy/history lists them."
-            )
+            raise no_policy(wanted)
         return reply(s.PolicyBody(**self._about(found), policy=found.content))
 
     async def history(self, request: HttpRequest) -> Reply:

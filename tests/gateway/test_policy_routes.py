@@ -28,7 +28,7 @@ async def test_policy_and_its_history(serve: Any, tmp_path: Path, autojump_clock
         history = (await client.get("/policy/history")).json()
         unknown = await client.get("/policy", params={"revision": "0f"})
         health = (await client.get("/health")).json()
-    assert (unknown.status_code, unknown.json()["field"]) == (400, "revision")
+    assert (unknown.status_code, unknown.json()["code"]) == (404, "policy_not_found")
     assert health == {"status": "ok", "policy": now["revision"]}
     assert (now["current"], before["current"], before["revision"]) == (True, False, first)
     assert [each["revision"] for each in history["revisions"]] == [first, now["revision"]]
