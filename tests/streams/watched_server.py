@@ -50,8 +50,8 @@ replies:
 """
 GRACE = 10.0
 CLIENT_LIMITS = httpx2.Limits(max_connections=None, max_keepalive_connections=20)
-RECEIVE_BUFFER = (socket.SOL_SOCKET, socket.SO_RCVBUF, 2**17)
-"""Of each client: some systems take all that the server sends in a test, and nothing overflows."""
+SMALL_BUFFER = (socket.SOL_SOCKET, socket.SO_RCVBUF, 2**17)
+"""An option of every client socket: else some systems hold all that a test sends, and nothing overflows."""
 
 
 class Stopping(Exception):
@@ -190,7 +190,7 @@ async def watched_server(
     server = await trio.to_thread.run_sync(start)
     async with http_client(
         base_url=server.run.url,
-        transport=httpx2.AsyncHTTPTransport(limits=CLIENT_LIMITS, socket_options=[RECEIVE_BUFFER]),
+        transport=httpx2.AsyncHTTPTransport(limits=CLIENT_LIMITS, socket_options=[SMALL_BUFFER]),
         event_hooks={"response": [hold_async]},
     ) as client:
         yield WatchedServer(servers, folder, server, client)

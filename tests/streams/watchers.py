@@ -14,7 +14,7 @@ import httpx2
 import trio
 import trio_websocket
 
-from .watched_server import AWAY, RECEIVE_BUFFER, Stopping, WatchedServer
+from .watched_server import AWAY, SMALL_BUFFER, Stopping, WatchedServer
 
 Json = dict[str, Any]
 Frames = AsyncGenerator[Json, None]
@@ -58,7 +58,7 @@ async def _websocket(server: WatchedServer, target: str) -> AsyncIterator[Connec
     assert where.hostname is not None
     assert where.port is not None
     stream = await trio.open_tcp_stream(where.hostname, where.port)
-    stream.setsockopt(*RECEIVE_BUFFER)
+    stream.setsockopt(*SMALL_BUFFER)
     async with trio.open_nursery() as nursery:
         try:
             # trio-websocket waits for ever for the answer of a server that closes the connection instead.
