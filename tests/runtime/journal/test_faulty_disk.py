@@ -50,7 +50,7 @@ def new_disk(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], Any]]:
         disk = faulty_disk.Disk()
         layer = faulty_disk.FaultyVFS(name, disk)
         layers.callback(layer.unregister)
-        monkeypatch.setattr(database, "_connect", lambda uri: faulty_disk.Connection(uri, name))
+        monkeypatch.setattr(database, "_connect", lambda uri, cache: faulty_disk.Connection(uri, name))
         return disk
 
     yield new_disk
