@@ -304,7 +304,7 @@ class NewConversation(Shape):
 
     SCHEMA: ClassVar = {"additionalProperties": False}
 
-    message: str | None = maybe("The first message.")
+    message: str | None = maybe("The first message.", pattern=r"\S")
     attachments: Sequence[File] | None = maybe(_FILES)
 
 
