@@ -129,6 +129,7 @@ SILENT_MEMBERS = "tests/actors/test_silent_members.py"
 RELEASES = "tests/runtime/journal/test_ownership.py::test_open_command_holds_its_own_stream_until_it_ends"
 TALLY_TESTS = "tests/runtime/journal/test_tally.py"
 GROUPS = "tests/runtime/journal/test_groups.py"
+READ_QUEUE = "tests/runtime/journal/test_read_queue.py"
 FREE_PAGES = "tests/runtime/journal/test_free_pages.py"
 FOLLOWING = "tests/runtime/journal/test_following.py"
 
@@ -1851,21 +1852,35 @@ MEMBERS = (
     (
         "postgres: a save that fails fails its group",
         Edit(
-            "runtime.journal.postgres.group:SaveGroups._commit",
+            "runtime.journal.postgres.group:SaveGroups._answered",
             'logger.debug("a group of %d saves was undone: %s", len(group), answer)',
             """
             for job in group:
-                job.failure = JournalError(str(answer))
+                job.failure = UnknownStream(str(answer))
             """,
         ),
         (f"{GROUPS}::test_save_that_fails_fails_alone",),
     ),
     (
+        "postgres: a group that was undone counts as done",
+        Edit(
+            "runtime.journal.postgres.pipeline:Pipeline._answer",
+            "next((each for each in results if each.status not in _GOOD), None)",
+            "None",
+        ),
+        (f"{GROUPS}::test_save_that_fails_fails_alone", f"{READ_QUEUE}::test_read_that_fails_fails_alone"),
+    ),
+    (
+        "postgres: a statement that cannot be prepared counts as prepared",
+        Edit("runtime.journal.postgres.pipeline:Pipeline._answer", "self._refused[text] = error", ""),
+        (f"{READ_QUEUE}::test_read_that_fails_fails_alone",),
+    ),
+    (
         "postgres: a save that is refused counts as done with its group",
         Edit(
-            "runtime.journal.postgres.group:SaveGroups._commit",
+            "runtime.journal.postgres.group:SaveGroups._answered",
             """
-            for number, at in saves.done(answer):
+            for number, at in saves.done(result):
                 group[number - 1].at = at
             """,
             """
@@ -1878,9 +1893,9 @@ MEMBERS = (
     (
         "postgres: a group whose answer was lost counts as done",
         Edit(
-            "runtime.journal.postgres.group:SaveGroups._commit",
-            "job.failure = copy(failure)",
-            "job.at = 0.0",
+            "runtime.journal.postgres.pipeline_queue:PipelineQueue._exchange",
+            "each.failure = copy(failure)",
+            "each.at = 0.0",
         ),
         (f"{GROUPS}::test_group_that_did_not_arrive_can_be_repeated",),
     ),
@@ -1892,10 +1907,10 @@ MEMBERS = (
     (
         "postgres: a caller that gives up takes its group along",
         Edit(
-            "runtime.journal.postgres.group:SaveGroups.save",
+            "runtime.journal.postgres.pipeline_queue:PipelineQueue.outcome",
             """
-            if job in self._waiting:
-                self._waiting.remove(job)
+            if work in self._waiting:
+                self._waiting.remove(work)
                 raise
             """,
             "raise",

@@ -8,7 +8,9 @@
 `group.py`     groups of saves, on a connection of their own
 `pipeline.py`  such a connection, which trio drives without a thread
 `binary.py`    values in PostgreSQL's binary format
-`reads.py`     queries
+`pipeline_queue.py` operations of many tasks on such a connection
+`read_queue.py` reads of streams, on another one; `stream_reads.py` has their queries
+`reads.py`     the other queries
 `tally.py`     the numbers of streams, kept by triggers
 `owners.py`    claims and leases
 `note_table.py` notes
@@ -26,9 +28,9 @@ import uuid
 from collections.abc import AsyncIterator, Awaitable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager, asynccontextmanager
 from copy import copy
-from functools import partial
 from typing import Self, TypeVar
 
+import attrs
 import trio
 
 from ... import json_text
@@ -59,21 +61,23 @@ from ..question import (
     QuestionPage,
     QuestionState,
     Won,
+    fitting,
 )
 from ..store_address import LEASE
 from ..summary import Among, Census, NamedKind, Page, Row
 from ..vote import Vote, Voted
-from . import intake, note_table, owners, passages, reads, save, tables
+from . import intake, note_table, owners, passages, reads, save, stream_reads, tables
 from .group import SaveGroups
 from .hints import TOPIC, HintChannel
 from .owners import OwnMember
 from .pool import LONGEST, Pool, check_sessions
+from .read_queue import ReadQueue
 
 T = TypeVar("T")
 
 CONNECTIONS = 8
-"""Maximum number of connections of the pool. There are four more: for groups of saves, for the lease, to send
-hints, and to receive them."""
+"""Maximum number of connections of the pool. There are five more: for groups of saves, for reads of
+streams, for the lease, to send hints, and to receive them."""
 
 
 @asynccontextmanager
@@ -105,12 +109,20 @@ async def open_postgres(
         await until_available(lambda: _within(LONGEST, pool.run(lambda db: check_sessions(db, dsn))))
         name = await until_available(lambda: pool.run(tables.migrate))
         hints = HintChannel(EventBus(), sender, dsn, f"stopgo_{name}"[:60])  # of at most 63 bytes
-        writer = SaveGroups(dsn, pool, on_commit)
+        writer, reader = SaveGroups(dsn, pool, on_commit), ReadQueue(dsn, pool)
         async with trio.open_nursery() as nursery:
-            for task in (hints.send, hints.listen, pool.watch, own.watch, sender.watch, writer.run):
+            for task in (
+                hints.send,
+                hints.listen,
+                pool.watch,
+                own.watch,
+                sender.watch,
+                writer.run,
+                reader.run,
+            ):
                 nursery.start_soon(task)
             own_member = OwnMember(member or uuid.uuid4().hex[:12], version, about)
-            yield PostgresJournal(pool, writer, own, hints, lease, own_member, on_commit)
+            yield PostgresJournal(pool, Pipelines(writer, reader), own, hints, lease, own_member, on_commit)
             nursery.cancel_scope.cancel()
     finally:
         for each in (pool, own, sender):
@@ -124,13 +136,19 @@ async def _within(seconds: float, operation: Awaitable[T]) -> T:
     raise JournalUnavailable("the database does not answer")
 
 
+@attrs.frozen
+class Pipelines:
+    writer: SaveGroups
+    reads: ReadQueue
+
+
 class PostgresJournal:
     """The implementation of `Journal` on PostgreSQL. Created by `open_postgres`."""
 
     def __init__(
         self,
         pool: Pool,
-        writer: SaveGroups,
+        pipelines: Pipelines,
         own: Pool,
         hints: HintChannel,
         lease: float,
@@ -138,7 +156,7 @@ class PostgresJournal:
         on_commit: OnCommit,
     ) -> None:
         self._pool = pool
-        self._writer = writer
+        self._writer, self._reads = pipelines.writer, pipelines.reads
         self._own = own
         self._hints = hints
         self._lease = lease
@@ -180,10 +198,10 @@ class PostgresJournal:
         return result
 
     async def stored_reply(self, stream: str, key: str) -> Json | None:
-        return await self._pool.run(lambda db: reads.reply(db, stream, key))
+        return await self._reads.read(stream_reads.reply(stream, key))
 
     async def inbox(self, stream: str, *, skip_damaged: bool = False) -> tuple[Command, ...]:
-        return await self._pool.run(lambda db: reads.inbox(db, stream, skip_damaged=skip_damaged))
+        return await self._reads.read(stream_reads.inbox(stream, skip_damaged=skip_damaged))
 
     # -------------------------------------------------------------- writing
 
@@ -191,7 +209,7 @@ class PostgresJournal:
         return await self._pool.run(lambda db: owners.claim(db, self._member, stream))
 
     async def owns(self, fence: Fence) -> bool:
-        return await self._pool.run(lambda db: owners.owns(db, fence))
+        return await self._reads.read(stream_reads.owns(fence))
 
     async def release(self, fence: Fence, leave: Collection[str] = ()) -> bool:
         left = list(leave)
@@ -226,18 +244,17 @@ class PostgresJournal:
         while more:
             left = None if limit is None else max(0, limit - len(found))
             # By id after the first page: the stream may be deleted and created again in between.
-            id, page, more = await self._pool.run(
-                partial(reads.events, stream=stream, id=id, after=seq, limit=left)
-            )
-            found += page
-            seq += len(page)
+            page = await self._reads.read(stream_reads.events(stream, id, seq, left))
+            id, more = page.id, page.has_more
+            found += page.events
+            seq += len(page.events)
         return tuple(found)
 
     async def passage(self, wanted: WantedEvents, at: PassagePlace | None = None) -> Passage:
         return await self._pool.run(lambda db: passages.read(db, wanted, at))
 
     async def row(self, stream: str) -> Row | None:
-        return await self._pool.run(lambda db: reads.row(db, stream))
+        return await self._reads.read(stream_reads.row(stream))
 
     async def list(
         self,
@@ -266,10 +283,13 @@ class PostgresJournal:
         limit: int = 50,
         cursor: str | None = None,
     ) -> QuestionPage:
-        after = cursors.read("questions", cursor) if cursor is not None else 0
-        return await self._pool.run(
-            lambda db: reads.questions(db, state, kind, streams, max(1, limit), after)
-        )
+        after, limit = cursors.read("questions", cursor) if cursor is not None else 0, max(1, limit)
+        if streams is not None and len(streams) == 1 and state is None and kind is None:
+            sized = await self._reads.read(reads.sized(streams[0], after, limit))
+            shown = fitting(sized, limit)
+            found = await self._reads.read(reads.numbered(shown)) if shown else ()
+            return reads.question_page(found, sized, shown)
+        return await self._pool.run(lambda db: reads.questions(db, state, kind, streams, limit, after))
 
     async def decided(self, limit: int) -> QuestionPage:
         return await self._pool.run(lambda db: reads.decided(db, max(1, limit)))

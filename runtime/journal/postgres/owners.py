@@ -55,10 +55,6 @@ def claim(db: Connection, member: OwnMember, stream: str) -> Fence | Owned:
     return Owned("" if demands > member.version else owner)
 
 
-def owns(db: Connection, fence: Fence) -> bool:
-    return db.execute(f"SELECT FROM stream WHERE {_OWNED}", _values(fence)).rowcount == 1
-
-
 def release(db: Connection, fence: Fence, leave: list[str]) -> bool | None:
     """Whether the stream was given up; None if the fence is not valid."""
     values = _values(fence) | {"leave": leave}

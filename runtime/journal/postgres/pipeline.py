@@ -30,8 +30,18 @@ _OWN_SETTINGS = """SELECT set_config('plan_cache_mode', 'force_generic_plan', fa
 that it would be compiled each time, which takes 0.3 s."""
 
 _Readiness: TypeAlias = Callable[[int], Awaitable[None]]
-GroupAnswer: TypeAlias = PGresult | psycopg.Error
-"""The rows of a committed statement, or why nothing was committed."""
+PipelineAnswer: TypeAlias = Sequence[PGresult] | psycopg.Error
+"""The results of the statements of a committed transaction, or why nothing was committed."""
+
+
+@attrs.frozen
+class _Sent:
+    """What comes before a Sync."""
+
+    texts: Sequence[str]
+    """Of the statements."""
+    name: bytes | None = None
+    """If a statement is prepared: its name."""
 
 
 @attrs.define(eq=False)
@@ -41,31 +51,44 @@ class Pipeline:
     _db: Connection
     _prepared: dict[str, bytes] = attrs.field(factory=dict)
     """The names of the prepared statements, by their texts."""
+    _refused: dict[str, psycopg.Error] = attrs.field(factory=dict)
+    """The statements that were sent now and cannot be prepared, by their texts."""
     _names: int = 0
-    _sent: deque[tuple[str, bytes | None]] = attrs.field(factory=deque)
-    """The statements that have no answer yet, with the names of those that are prepared before."""
+    _sent: deque[_Sent] = attrs.field(factory=deque)
+    """What has no answer yet."""
     _results: list[PGresult] = attrs.field(factory=list)
     """Those of the first of them."""
-    _answers: list[GroupAnswer] = attrs.field(factory=list)
+    _answers: list[PipelineAnswer] = attrs.field(factory=list)
 
     @property
     def _libpq(self) -> PGconn:
         return self._db.pgconn
 
-    def send(self, queries: Sequence[BinaryQuery]) -> None:
-        """Put statements into the buffer, each a transaction of its own."""
+    def send(self, transactions: Sequence[Sequence[BinaryQuery]]) -> None:
+        """Put transactions into the buffer."""
         self._answers = []
-        for query in queries:
-            name, new = self._prepared.get(query.text), None
-            if name is None:
-                self._names += 1
-                name = new = b"s%d" % self._names
-                self._libpq.send_prepare(new, sql(query.text), query.types)
-            self._libpq.send_query_prepared(name, query.values, [_BINARY] * len(query.values), _BINARY)
-            self._libpq.pipeline_sync()
-            self._sent.append((query.text, new))
+        self._refused = {}
+        for queries in transactions:
+            for query in queries:
+                if query.text not in self._prepared:
+                    self._prepare(query)
+            for query in queries:
+                formats = [_BINARY] * len(query.values)
+                self._libpq.send_query_prepared(self._prepared[query.text], query.values, formats, _BINARY)
+            self._sync(_Sent([query.text for query in queries]))
 
-    async def answers(self) -> Sequence[GroupAnswer]:
+    def _prepare(self, query: BinaryQuery) -> None:
+        """By itself, so that no error of another statement undoes it."""
+        self._names += 1
+        name = self._prepared[query.text] = b"s%d" % self._names
+        self._libpq.send_prepare(name, sql(query.text), query.types)
+        self._sync(_Sent([query.text], name))
+
+    def _sync(self, sent: _Sent) -> None:
+        self._libpq.pipeline_sync()
+        self._sent.append(sent)
+
+    async def answers(self) -> Sequence[PipelineAnswer]:
         """Return the answers to what was sent. Can be called again after a cancellation.
 
         Raises:
@@ -83,17 +106,22 @@ class Pipeline:
                 if self._libpq.status != pq.ConnStatus.OK:
                     raise psycopg.OperationalError("the connection was lost")
             elif result.status == pq.ExecStatus.PIPELINE_SYNC:
-                self._answers.append(self._answer(*self._sent.popleft()))
+                self._answer(self._sent.popleft())
             else:
                 self._results.append(result)
         return self._answers
 
-    def _answer(self, text: str, new: bytes | None) -> GroupAnswer:
+    def _answer(self, sent: _Sent) -> None:
         results, self._results = self._results, []
-        if new is not None and results[0].status == pq.ExecStatus.COMMAND_OK:
-            self._prepared[text] = new
         failed = next((each for each in results if each.status not in _GOOD), None)
-        return results[-1] if failed is None else psycopg.errors.error_from_result(failed)
+        error = None if failed is None else psycopg.errors.error_from_result(failed)
+        if sent.name is None:
+            refused = (self._refused[text] for text in sent.texts if text in self._refused)
+            self._answers.append(next(refused, error) or results)
+        elif error is not None:
+            [text] = sent.texts
+            self._refused[text] = error
+            del self._prepared[text]
 
     def close(self) -> None:
         self._db.close()

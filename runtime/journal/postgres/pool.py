@@ -143,11 +143,10 @@ class Pool:
             try:
                 yield work
                 self._last_reply = trio.current_time()
-            except _UNAVAILABLE as error:
-                self._close_idle()  # they have most likely lost the same server
-                raise JournalUnavailable(_described(error)) from error
             except psycopg.Error as error:
-                raise JournalError(f"the database refuses the journal: {_described(error)}") from error
+                if isinstance(error, _UNAVAILABLE):
+                    self._close_idle()  # they have most likely lost the same server
+                raise meaning(error) from error
             finally:
                 self._works.discard(work)
         if scope.cancelled_caught:  # by `watch`
@@ -336,6 +335,12 @@ class _TextLoader(TextLoader):
     def load(self, data: Any) -> str | bytes:
         text = super().load(data)
         return unescaped(text) if isinstance(text, str) else text
+
+
+def meaning(error: psycopg.Error) -> JournalError:
+    if isinstance(error, _UNAVAILABLE):
+        return JournalUnavailable(_described(error))
+    return JournalError(f"the database refuses the journal: {_described(error)}")
 
 
 def _described(error: psycopg.Error) -> str:

@@ -1,4 +1,4 @@
-"""The queries of the journal on PostgreSQL."""
+"""The queries about many streams, and about questions. Those about one stream are in `stream_reads.py`."""
 
 from __future__ import annotations
 
@@ -9,93 +9,22 @@ from typing import Any
 from ... import json_text
 from .. import cursor as cursors
 from .. import rows
-from ..errors import Reading, StreamDamaged, UnknownCommand, UnknownStream, shown
-from ..protocol import Command, Event, Json
+from ..errors import Reading, StreamDamaged
 from ..question import MOST_DUE, Due, DuePage, Question, QuestionPage, QuestionState, fitting
-from ..summary import AFTER_HEX, MOST_BEGINNING, Among, Census, NamedKind, Page, Row
+from ..summary import AFTER_HEX, MOST_BEGINNING, Among, Census, NamedKind, Page
 from . import tally
+from .binary import query
+from .stream_reads import ROW, PipelinedRead, executed
 from .tables import Connection, sql
 
-_MOST_EVENTS = 500
-"""Maximum number of events of one query."""
 _MOST_SEARCHED = 10_000
 """Maximum number of streams that one page of a search reads."""
 
 QUESTION = """SELECT question.number, question.id, stream.name, question.kind, question.state, question.body,
     question.decision, question.created, question.expires, question.settled, question.votes, question.patch
     FROM question JOIN stream ON stream.id = question.stream"""
-_ROW = "name, status, title, work, body, owner, last_seq, created, updated"
 _SNAPSHOT = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 """Begins a transaction in which all queries see the same commits."""
-
-
-# ----------------------------------------------------------------- one stream
-
-
-def reply(db: Connection, stream: str, key: str) -> Json | None:
-    """Raises `UnknownStream`, `UnknownCommand`."""
-    found = db.execute(
-        "SELECT inbox.key, inbox.reply FROM stream LEFT JOIN inbox ON inbox.stream = stream.id AND key = %s"
-        " WHERE name = %s",
-        (key, stream),
-    ).fetchone()
-    if found is None:
-        raise UnknownStream(f"stream {stream!r} does not exist")
-    if found[0] is None:
-        raise UnknownCommand(f"stream {stream!r} has no command {key!r}")
-    with Reading(stream, f"the reply to {key}"):
-        return None if found[1] is None else rows.object_of(found[1])
-
-
-def inbox(db: Connection, stream: str, *, skip_damaged: bool) -> tuple[Command, ...]:
-    commands: list[Command] = []
-    for key, *others in db.execute(
-        "SELECT key, kind, inbox.body, at, inbox.node FROM stream JOIN inbox ON inbox.stream = stream.id"
-        " WHERE name = %s AND open = 1 ORDER BY inbox.id",
-        (stream,),
-    ):
-        try:
-            with Reading(stream, f"command {shown(key)}"):
-                commands.append(rows.command(stream, key, *others))
-        except StreamDamaged:
-            if not skip_damaged:
-                raise
-    return tuple(commands)
-
-
-def events(
-    db: Connection, stream: str, id: int | None, after: int, limit: int | None
-) -> tuple[int | None, list[Event], bool]:
-    """Return the id of a stream, its next events after a seq, and whether there may be more.
-
-    Raises:
-        StreamDamaged: an event cannot be read, or is missing.
-    """
-    most = _MOST_EVENTS if limit is None else min(limit, _MOST_EVENTS)
-    column, value = ("stream.name", stream) if id is None else ("stream.id", id)
-    found = db.execute(
-        "SELECT stream.id, last_seq, seq, type, at, event.body FROM stream LEFT JOIN event"
-        f" ON event.stream = stream.id AND seq > %s WHERE {column} = %s ORDER BY seq LIMIT %s",
-        (after, value, most),
-    ).fetchall()
-    read: list[Event] = []
-    last = expected = after
-    with Reading(stream, f"an event after {after}"):
-        for id, last, seq, *others in found:  # noqa: B007
-            if seq is None:  # the join found no event
-                break
-            expected += 1
-            if seq != expected:
-                raise LookupError(f"event {expected} is missing")
-            read.append(rows.event(stream, seq, *others))
-        if (read and expected > last) or (len(read) < most and expected < last):
-            raise LookupError(f"the stream ends at event {expected}, but its last seq is {last}")
-    return id, read, len(read) == _MOST_EVENTS
-
-
-def row(db: Connection, stream: str) -> Row | None:
-    found = db.execute(f"SELECT {_ROW} FROM stream WHERE name = %s", (stream,)).fetchone()
-    return None if found is None else rows.row(found)
 
 
 def beginning(db: Connection, text: str, of: NamedKind) -> tuple[str, ...]:
@@ -140,7 +69,7 @@ def page(
         source += " WHERE strpos(folded_title, %(q)s) > 0"
     with db.pipeline():
         db.execute(_SNAPSHOT)
-        found = db.execute(f"SELECT id, {_ROW} FROM {source} ORDER BY id DESC LIMIT %(limit)s", values)
+        found = db.execute(f"SELECT id, {ROW} FROM {source} ORDER BY id DESC LIMIT %(limit)s", values)
         counted = db.execute(sql(tally.query(among)), values)
         end = f"SELECT id FROM stream WHERE {wanted} ORDER BY id DESC LIMIT 1 OFFSET %(searched)s - 1"
         searched = db.execute(end, values) if q else None
@@ -236,21 +165,36 @@ def questions(
         },
     ).fetchall()
     shown = fitting(sized, limit)
-    return _page_of(
-        _numbered(db, shown), cursors.write("questions", shown[-1]) if len(sized) > len(shown) else None
-    )
+    return question_page(executed(db, numbered(shown)), sized, shown)
+
+
+def sized(stream: str, after: int, limit: int) -> PipelinedRead[Sequence[tuple[int, int]]]:
+    """The numbers and sizes of questions of a stream, as many as are needed for a page."""
+    # Materialized: otherwise the planner may read the questions of all streams in the order of their numbers.
+    text = f"""WITH of_stream AS MATERIALIZED (SELECT number, {_SIZE} AS size FROM question
+        WHERE stream = (SELECT id FROM stream WHERE name = $1) AND number > $2)
+        SELECT number, size::int8 FROM of_stream ORDER BY number LIMIT $3"""
+    which = query(text, ("text", stream), ("int8", after), ("int8", limit + 1))
+    return PipelinedRead([which], lambda found: [(number, size) for number, size in found[0]])
+
+
+def numbered(numbers: Sequence[int]) -> PipelinedRead[Sequence[tuple[Any, ...]]]:
+    """The rows with these numbers, oldest first."""
+    text = f"{QUESTION} WHERE question.number = ANY($1) ORDER BY question.number"
+    return PipelinedRead([query(text, ("int8[]", numbers))], lambda found: found[0])
+
+
+def question_page(
+    found: Sequence[tuple[Any, ...]], sized: Sequence[tuple[int, int]], shown: Sequence[int]
+) -> QuestionPage:
+    """`found`: the rows with the numbers `shown`, which are those of `sized` that fit on the page."""
+    return _page_of(found, cursors.write("questions", shown[-1]) if len(sized) > len(shown) else None)
 
 
 def decided(db: Connection, limit: int) -> QuestionPage:
-    query = f"SELECT number, {_SIZE} FROM question WHERE state = 'decided' ORDER BY number DESC LIMIT %s"
-    shown = fitting(db.execute(sql(query), (limit,)).fetchall(), limit)
-    return _page_of(_numbered(db, shown)[::-1], None)
-
-
-def _numbered(db: Connection, numbers: Sequence[int]) -> Sequence[tuple[Any, ...]]:
-    """Return the rows with these numbers, oldest first."""
-    query = f"{QUESTION} WHERE question.number = ANY(%s::bigint[]) ORDER BY question.number"
-    return db.execute(sql(query), (list(numbers),)).fetchall()
+    text = f"SELECT number, {_SIZE} FROM question WHERE state = 'decided' ORDER BY number DESC LIMIT %s"
+    shown = fitting(db.execute(sql(text), (limit,)).fetchall(), limit)
+    return _page_of(executed(db, numbered(shown))[::-1], None)
 
 
 def _page_of(found: Sequence[tuple[Any, ...]], following: str | None) -> QuestionPage:

@@ -21,9 +21,10 @@ from ..ownership import Fence
 from ..protocol import Commit, Json, NewEvent, Saved
 from ..question import CloseQuestion, NewQuestion
 from ..summary import Summary
-from . import reads
+from . import stream_reads
 from .binary import TYPES, BinaryQuery
 from .save_statement import ARGUMENTS, statement, types
+from .stream_reads import executed
 from .tables import NOT_BEGUN, NOT_PENDING, Connection, sql
 
 
@@ -153,7 +154,7 @@ def _repeated(db: Connection, it: Save) -> Saved:
         raise Fenced(f"stream {fence.stream!r} was claimed by another owner")
     if saved == epoch:
         events = [NewEvent(type, json_text.load(body), at) for _, type, at, body in it.rows.get("added", ())]
-        stored = reads.events(db, fence.stream, None, expected, len(events) + 1)[1]
+        stored = executed(db, stream_reads.events(fence.stream, None, expected, len(events) + 1)).events
         if first := repeated_save.outcome(expected, stored, events):
             return first
     raise Fenced(f"stream {fence.stream!r} is at {last_seq}, not at {expected}")

@@ -21,6 +21,7 @@ from stopgo.runtime.journal.errors import (
 )
 from stopgo.runtime.journal.ownership import Fence
 from stopgo.runtime.journal.postgres import group as group_module
+from stopgo.runtime.journal.postgres import pipeline_queue as queue_module
 from stopgo.runtime.journal.postgres import pool as pool_module
 from stopgo.runtime.journal.postgres.journal import PostgresJournal, open_postgres
 from stopgo.runtime.journal.protocol import Commit, NewCommand, NewEvent, NewIntent, Saved, SettleIntent
@@ -270,7 +271,7 @@ async def test_groups_have_bounds(
     async with opened(database.dsn) as (a, sizes):
         fences = await begun(a, 5)
         sizes.clear()
-        monkeypatch.setattr(group_module, bound, value)
+        monkeypatch.setattr(queue_module if bound == "MOST_WAITING" else group_module, bound, value)
         event = NewEvent("a", {"text": "x" * 200})
         assert kinds(await saved_together(a, *[Commit(fence, 1, [event]) for fence in fences])) == [Saved] * 5
         assert sorted(sizes) == sorted(expected)
@@ -398,7 +399,7 @@ async def test_queue_fails_while_a_caller_gives_up(
     async with opened(database.dsn) as (a, _):
         commits = [Commit(fence, 1, ADDED) for fence in await begun(a, 2)]
         monkeypatch.setattr(group_module, "MOST", 1)
-        monkeypatch.setattr(group_module, "_answer", lost)
+        monkeypatch.setattr(queue_module, "_answers", lost)
         async with trio.open_nursery() as callers:
             for each in commits:
                 callers.start_soon(save, each)

@@ -223,18 +223,19 @@ async def test_journal_is_unavailable_until_it_can_be_reached(wire: Wire) -> Non
         await a.save(Commit(fence, 1, [NewEvent("a", {})]))
 
 
+@pytest.mark.parametrize("read", ["row", "question"], ids=["pipeline", "pool"])
 async def test_wait_for_a_server_that_does_not_answer_has_an_end(
-    wire: Wire, monkeypatch: pytest.MonkeyPatch
+    wire: Wire, monkeypatch: pytest.MonkeyPatch, read: str
 ) -> None:
     async with opened(wire.dsn, "a") as a:
         monkeypatch.setattr(pool_module, "SILENCE", 0.2)
         monkeypatch.setattr(pool_module, "POLL_EVERY", 0.05)
         wire.fault = "silence"
         with pytest.raises(JournalUnavailable):
-            await a.row("s")
+            await getattr(a, read)("s")
         wire.cut()
         wire.fault = "none"
-        assert await a.row("s") is None
+        assert await getattr(a, read)("s") is None
 
 
 async def test_operation_that_waits_for_a_connection_ends_with_the_others(
@@ -251,12 +252,12 @@ async def test_operation_that_waits_for_a_connection_ends_with_the_others(
                 @nursery.start_soon
                 async def read(number: int = number) -> None:
                     with pytest.raises(JournalUnavailable):
-                        await a.row("s")
+                        await a.question("q")
                     ended.append(number)
 
         wire.cut()
         wire.fault = "none"
-        assert await a.row("s") is None
+        assert await a.question("q") is None
     assert sorted(ended) == [0, 1, 2]
 
 
@@ -405,6 +406,7 @@ async def test_write_whose_answer_was_lost_can_be_repeated(database: Database, w
 async def test_session_that_the_server_ends_is_replaced(database: Database) -> None:
     async with opened(database.dsn, "a") as a:
         await begun(a)
+        await a.row("s")
         database.end_sessions()
         with pytest.raises(JournalUnavailable):
             await a.row("s")
