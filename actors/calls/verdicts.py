@@ -35,4 +35,5 @@ def _verdict(judgement: Judgement, policy: Policy) -> Mapping[str, Any]:
         "policy": policy.revision,
         "rule": policy.ids[verdict.place] if verdict.place else verdict.rule,
         "undecided": verdict.undecided,
+        "shadows": {policy.ids[each.place]: each.action for each in verdict.shadows},
     }

@@ -12,6 +12,7 @@ from ...config.sections.approval import Condition, Rule
 from ..tools.tool import Hints, Tool
 from .conditions import BLOCKED, MISSING, ConditionResult, evaluate
 from .gate import (
+    Action,
     Fit,
     PolicyScope,
     Verdict,
@@ -21,6 +22,12 @@ from .gate import (
     rule_text,
     settings_above,
 )
+
+_WOULD: Mapping[Action, str] = {
+    "run": "the call would run",
+    "ask": "the call would ask",
+    "deny": "the call would be denied",
+}
 
 
 @attrs.frozen
@@ -37,8 +44,13 @@ def explain(
 ) -> tuple[Verdict, tuple[PolicyStep, ...]]:
     """The gate's verdict, and the steps to it. Exactly one step decides."""
     verdict, evaluated = judge_by_rules(tool, arguments, scope)
+    would = {each.place: f"; if it counted, {_WOULD[each.action]}" for each in verdict.shadows}
     steps = [
-        PolicyStep(rule_text(rule), matches(rule, fits), _why(rule, fits, tool, scope))
+        PolicyStep(
+            rule_text(rule),
+            matches(rule, fits) and not rule.shadow,
+            f"{_why(rule, fits, tool, scope)}{would.get(rule.place, '') if rule.shadow else ''}",
+        )
         for rule, fits in evaluated
     ]
     if not any(step.decides for step in steps):

@@ -31,11 +31,15 @@ A path in a rule may have several readings (`readings` in `conditions.py`), and 
     ===============  ===================================  ==================================================
 
 So an argument that the gate cannot read never makes the verdict more permissive.
+
+A rule with `shadow: true` never decides. It is evaluated in its place, after the verdict is known. What it
+would have decided, if it alone had counted, is in `Verdict.shadows`. Rules behind the one that decides are
+not evaluated.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal, TypeAlias
 
 import attrs
@@ -53,6 +57,15 @@ Action: TypeAlias = Literal["run", "ask", "deny"]
 
 
 @attrs.frozen
+class ShadowVerdict:
+    """The verdict that a shadow rule would have caused."""
+
+    place: str
+    """`Rule.place` of the rule."""
+    action: Action
+
+
+@attrs.frozen
 class Verdict:
     action: Action
     rule: str
@@ -64,6 +77,8 @@ class Verdict:
     """Who has to approve the call, if it asks."""
     place: str = attrs.field(default="", eq=False)
     """`Rule.place` of that rule; empty if a setting or a hint decided."""
+    shadows: tuple[ShadowVerdict, ...] = attrs.field(default=(), eq=False)
+    """Of the shadow rules that would have decided, in their order."""
 
 
 # ----------------------------------------------------------------- policy scopes
@@ -161,20 +176,62 @@ def judge(tool: Tool, arguments: Mapping[str, Any], scope: PolicyScope) -> Verdi
 def judge_by_rules(
     tool: Tool, arguments: Mapping[str, Any], scope: PolicyScope
 ) -> tuple[Verdict, tuple[tuple[Rule, Fit], ...]]:
-    """As `judge`, with the rules that were evaluated, in order. If the last of them matches, it decided."""
+    """As `judge`, with the rules that were evaluated, in order. If the last of them matches and is no shadow
+    rule, it decided."""
     searches = Searches()
     evaluated: list[tuple[Rule, Fit]] = []
     verdict: Verdict | None = None
     for rule in scope.policy.rules:
+        if rule.shadow:
+            continue
         evaluated.append((rule, fit(rule, tool, arguments, scope, searches)))
         if matches(*evaluated[-1]):
             verdict = Verdict(rule.then, rule_text(rule), requires=requirement_of(rule), place=rule.place)
             break
     verdict = verdict or by_hints(tool, scope)
+    runs = verdict.action == "run"
     undecided = next((rule for rule, fits in evaluated if fits.result is ConditionResult.UNDECIDED), None)
-    if undecided is not None and verdict.action == "run":
+    if undecided is not None and runs:
         verdict = Verdict("ask", f"{rule_text(undecided)}, undecided", undecided=True, place=undecided.place)
+    if any(rule.shadow for rule in scope.policy.rules):
+        evaluated = list(_with_shadow_rules(evaluated, tool, arguments, scope))
+        verdict = attrs.evolve(verdict, shadows=tuple(_shadow_verdicts(evaluated, runs)))
     return verdict, tuple(evaluated)
+
+
+def _with_shadow_rules(
+    evaluated: Sequence[tuple[Rule, Fit]], tool: Tool, arguments: Mapping[str, Any], scope: PolicyScope
+) -> Iterator[tuple[Rule, Fit]]:
+    """The evaluated rules, with the shadow rules up to the one that decided. Their searches have a time of
+    their own, because a search that takes too long would change what the other rules decide."""
+    searches, others = Searches(), iter(evaluated)
+    for rule in scope.policy.rules:
+        if rule.shadow:
+            yield rule, fit(rule, tool, arguments, scope, searches)
+            continue
+        other = next(others)
+        yield other
+        if matches(*other):
+            return
+
+
+def _shadow_verdicts(evaluated: Iterable[tuple[Rule, Fit]], runs: bool) -> Iterator[ShadowVerdict]:
+    """`runs`: whether the call runs, but for rules that are undecided."""
+    asks_before = False
+    for rule, fits in evaluated:
+        if not rule.shadow:
+            asks_before |= fits.result is ConditionResult.UNDECIDED
+        elif matches(rule, fits):
+            if rule.then != "run" or not asks_before:
+                yield ShadowVerdict(rule.place, rule.then)
+        elif fits.result is ConditionResult.UNDECIDED and runs and not asks_before:
+            yield ShadowVerdict(rule.place, "ask")
+
+
+def depends_on_arguments(tool: Tool, scope: PolicyScope) -> bool:
+    """Whether the verdict on a call of the tool may depend on its arguments."""
+    deciding = (rule for rule in scope.policy.rules if not rule.shadow)
+    return any(rule.arguments and mismatch(rule, tool, scope) is None for rule in deciding)
 
 
 @attrs.frozen
@@ -267,6 +324,7 @@ def rule_text(rule: Rule) -> str:
             ("node", rule.node),
             ("effect", rule.effect),
             ("arguments", ", ".join(rule.arguments)),
+            ("shadow", "true" if rule.shadow else ""),
         )
         if value
     ]

@@ -99,7 +99,8 @@ def _rule(rule: Rule, mask: _Mask) -> Json:
     owner = rule.place.rpartition(".rules[")[0]  # so that the id stays if rules before it come or go
     id = hashlib.sha256(json_text.canonical([owner, content]).encode()).hexdigest()[:8]
     in_order = attrs.evolve(rule, arguments=dict(sorted(rule.arguments.items())))
-    return {"id": id, "text": rule_text(in_order), **content}
+    shadow = {"shadow": True} if rule.shadow else {}  # not in the id, so that it stays when the rule counts
+    return {"id": id, "text": rule_text(in_order), **content, **shadow}
 
 
 def _condition(path: str, condition: Condition, mask: _Mask) -> Json:

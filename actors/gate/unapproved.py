@@ -96,7 +96,7 @@ def _most_permissive(tool: Tool, scope: PolicyScope) -> tuple[Verdict, bool, boo
     stricter = by_rule = False
     last = by_hints(tool, scope)
     for rule in scope.policy.rules:
-        if mismatch(rule, tool, scope) is not None:
+        if rule.shadow or mismatch(rule, tool, scope) is not None:
             continue
         if not rule.arguments:
             last, by_rule = Verdict(rule.then, rule_text(rule)), True

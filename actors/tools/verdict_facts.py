@@ -51,6 +51,8 @@ class VerdictFacts:
     """As in `Tool`."""
     facade: str | None = None
     """The server facade, if models see the server as one tool."""
+    shadows: Mapping[str, Literal["run", "ask", "deny"]] = attrs.field(factory=dict)
+    """By the ids of the shadow rules that would have decided: what they would have decided."""
 
     def tool(self, name: str, server: str, *, contradiction_asks: bool) -> Tool:
         """The tool as the gate read it. `contradiction_asks` is that of the policy.

@@ -100,6 +100,11 @@ class Rule:
         "Whether the rule may name a tool, server, agent or node that does not exist. In other rules "
         "with `ask` or `deny`, such a name is an error.",
     )
+    shadow: bool = default(
+        False,
+        "Whether the rule is only tried: its verdict is recorded and counted, and the call goes on as "
+        "without the rule.",
+    )
     place: str = default("", "Position in the file, in words.", derived=True)
     mark: Mark | None = attrs.field(
         default=None,
@@ -111,7 +116,7 @@ class Rule:
     @property
     def restricts(self) -> bool:
         """Whether a misspelled name in the rule would let calls pass against its intention."""
-        return self.then != "run" and not self.optional
+        return self.then != "run" and not self.optional and not self.shadow
 
 
 _UNANNOTATED = "What happens to calls of tools without `destructiveHint`."

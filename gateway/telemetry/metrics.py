@@ -29,14 +29,17 @@ from prometheus_client import (
 
 from ...actors.agent.agent_reads import Load
 from ...actors.approvals.kinds import KINDS
+from ...actors.approvals.tool_approval import ToolQuestion
 from ...actors.gate.halt import HaltState
 from ...actors.log.fold.head import Status
 from ...actors.log.fold.record import Run
 from ...actors.log.fold.state import Conversation
 from ...actors.log.words import events as e
+from ...actors.log.words import keys
 from ...actors.log.words.outcomes import NotSent
 from ...actors.log.writer.observer import ModelCall, Observer
 from ...actors.servers.health import Health
+from ...actors.tools.verdict_facts import UnsentCall, VerdictFacts
 from ...runtime.journal.ownership import Fleet
 from ...runtime.journal.summary import Census
 from ..http.request_observer import ROUTE, RequestObserver
@@ -44,7 +47,7 @@ from .approval_outcome import ApprovalOutcome, outcome_of
 
 _COUNTED = {
     *(e.RunStarted, e.RunFinished, e.RunFailed, e.RunCancelled),
-    *(e.ToolFinished, e.ToolUnknown, e.StepFinished),
+    *(e.ToolStarted, e.ToolFinished, e.ToolUnknown, e.StepFinished),
     *(e.ApprovalRequested, e.ApprovalResolved, e.ApprovalExpired, e.ApprovalVoid),
 }
 STATUSES: tuple[Status, ...] = get_args(Status)
@@ -97,6 +100,13 @@ DEFINITIONS = (
     ),
     Definition(
         Histogram, "tool_seconds", "Time from the intent of a call to its result.", ("server", "tool"), _CALLS
+    ),
+    Definition(Counter, "verdicts", "Calls that the gate has judged, once each.", ("action", "tool", "rule")),
+    Definition(
+        Counter,
+        "shadow_verdicts",
+        "Calls that a shadow rule would have decided.",
+        ("rule", "action", "was"),
     ),
     Definition(Gauge, "calls_in_flight", "Calls of class `once` that were sent and have no result yet."),
     Definition(Gauge, "server_up", "1 if the tool server or agent can be used.", ("server",)),
@@ -176,6 +186,8 @@ class Metrics(Observer, RequestObserver):
     def happened(self, conversation: Conversation, at: float, event: e.LogEvent) -> None:
         if type(event) not in _COUNTED:  # most events; this is much faster than to match them
             return
+        if (first := _first_verdict(conversation, event)) is not None:
+            self._judged(*first)
         match event:
             case e.RunStarted():
                 self._at["runs_started"]().inc()
@@ -195,6 +207,11 @@ class Metrics(Observer, RequestObserver):
                     self._at["decision_seconds"](approval.kind).observe(max(0.0, at - approval.created))
             case _:
                 pass
+
+    def _judged(self, tool: str, verdict: VerdictFacts) -> None:
+        self._at["verdicts"](verdict.action, tool, verdict.rule).inc()
+        for rule, action in verdict.shadows.items():
+            self._at["shadow_verdicts"](rule, action, verdict.action).inc()
 
     def _attempt_ended(self, run: Run, at: float, event: e.ToolFinished | e.ToolUnknown) -> None:
         record = run.calls[event.key]
@@ -301,6 +318,25 @@ class Metrics(Observer, RequestObserver):
 
 DOWN = ("connecting", "disconnected", "unreachable")
 """The states of servers and agents that cannot be used."""
+
+
+def _first_verdict(conversation: Conversation, event: e.LogEvent) -> tuple[str, VerdictFacts] | None:
+    """The tool, and the verdict that an event records, if it is the first one on the call. A call is judged
+    again before it is sent."""
+    match event:
+        case e.ApprovalRequested(asked=ToolQuestion(verdict=VerdictFacts() as verdict) as asked):
+            is_first = asked.question == keys.permission(asked.key, 0)
+            return (asked.tool_name, verdict) if is_first else None
+        case e.ToolStarted(attempt=1, verdict=VerdictFacts() as verdict):
+            tool = event.tool
+        case e.StepFinished(outcome=NotSent(verdict=UnsentCall() as verdict)):
+            tool = verdict.tool_name or ""
+        case _:
+            return None
+    run = _live(conversation)
+    asked_before = keys.permission(event.key, 0) in run.asked
+    was_sent = isinstance(event, e.StepFinished) and bool(run.calls[event.key].attempts)
+    return None if asked_before or was_sent else (tool, verdict)
 
 
 def _live(conversation: Conversation) -> Run:

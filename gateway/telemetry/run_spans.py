@@ -86,7 +86,7 @@ class RunSpans(Observer):
             case e.StepFinished(kind="attempt" | "node"):
                 return self._nodes(now, keys.attempt_of(event.key), _failure(event.outcome))
             case e.StepFinished(outcome=NotSent() as outcome):
-                return [_unsent_call(now, event, outcome)]
+                return [_unsent_call(now, event, outcome, self.with_content)]
             case e.StepFinished(outcome=Replied(tool_calls=[_, _, *_])):
                 self._nodes_open.start_batch(now.conversation, now.run, event.key, event.node, now.at)
                 return []
@@ -100,7 +100,8 @@ class RunSpans(Observer):
             case e.ApprovalRequested():
                 return [_question(now, event)]
             case e.ApprovalResolved() | e.ApprovalExpired() | e.ApprovalVoid():
-                return [_decision(now, event, self.wall())]
+                applied = self.wall()
+                return [_decision(now, event, applied), *_refused(now, event, applied, self.with_content)]
             case e.RunFinished() | e.RunFailed() | e.RunCancelled():
                 return [*self._all_nodes(now, event), _run(now, event, self.config)]
             case _:
@@ -317,19 +318,35 @@ def _attempt(now: _Moment, event: e.ToolFinished | e.ToolUnknown, with_content: 
     return [_call(now, event.key, key, name, started.node, record.sent_at, attributes, outcome, error)]
 
 
-def _unsent_call(now: _Moment, event: e.StepFinished, end: NotSent) -> Span:
+def _unsent_call(now: _Moment, event: e.StepFinished, end: NotSent, with_content: bool) -> Span:
     message = now.conversation.messages[now.run.calls[event.key].message]
     assert message.call is not None
     error = None if end.outcome == "exit_loop" else end.outcome
-    name, key, why = message.call.name, f"{event.key}/0", _why(end.verdict)
-    return _call(now, event.key, key, name, event.node, message.created, why, end.outcome, error)
+    name, key, attributes = message.call.name, f"{event.key}/0", _why(end.verdict)
+    if with_content:
+        attributes["gen_ai.tool.call.arguments"] = content.as_json(message.call.arguments)
+    return _call(now, event.key, key, name, event.node, message.created, attributes, end.outcome, error)
+
+
+def _refused(now: _Moment, event: e.ApprovalEnd, applied: float, with_content: bool) -> Sequence[Span]:
+    """Of a call that ends because a person rejects it, or nobody decides in time: from the decision, until
+    the run takes it."""
+    asked, outcome = now.conversation.approvals[event.id].asked, outcome_of(event)
+    if not isinstance(asked, ToolQuestion) or outcome not in ("rejected", "expired"):
+        return []
+    attributes: Attributes = {"stopgo.server": asked.server, **_why(asked.verdict)}
+    if with_content:
+        attributes["gen_ai.tool.call.arguments"] = content.as_json(asked.tool_args)
+    key, tool, decided, now = f"{asked.key}/0", asked.tool_name, now.at, attrs.evolve(now, at=applied)
+    return [_call(now, asked.key, key, tool, asked.node, decided, attributes, outcome, outcome)]
 
 
 def _why(verdict: VerdictFacts | None) -> Attributes:
     """The rule, and the revision of the policy, by which the gate judged a call."""
     if verdict is None:
         return {}
-    return {"stopgo.rule": verdict.rule or None, "stopgo.policy": verdict.policy}
+    held = True if verdict.held else None
+    return {"stopgo.rule": verdict.rule or None, "stopgo.policy": verdict.policy, "stopgo.held": held}
 
 
 def _call(

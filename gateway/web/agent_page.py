@@ -11,7 +11,7 @@ import attrs
 
 from ...actors.agent.agent import Agent
 from ...actors.agent.lists import ListedTool, callers
-from ...actors.gate.gate import PolicyScope, descend, judge, mismatch, offered, root_scope
+from ...actors.gate.gate import PolicyScope, depends_on_arguments, descend, judge, offered, root_scope
 from ...actors.tools.catalogue import ToolGroup
 from ...actors.tools.delegation import SERVER, is_remote
 from ...actors.tools.tool import Tool
@@ -124,10 +124,7 @@ class _Tools:
             "policy": verdict.action,
             "reason": verdict.rule,
             "rule": self.file.rule(verdict.rule),
-            "depends_on_arguments": any(
-                rule.arguments and mismatch(rule, tool, policy_scope) is None
-                for rule in policy_scope.policy.rules
-            ),
+            "depends_on_arguments": depends_on_arguments(tool, policy_scope),
         }
 
 

@@ -19,6 +19,7 @@ from stopgo.actors.agent.open_agent import open_agent
 from stopgo.actors.agent.supervisor import OpenRemoteAgent
 from stopgo.actors.common.errors import AgentError
 from stopgo.actors.conversation.result import Result, Turn
+from stopgo.actors.log.writer.observer import Observer
 from stopgo.actors.mcp.server import HANDLERS
 from stopgo.actors.models.messages.messages import (
     AssistantMessage,
@@ -181,6 +182,7 @@ class World:
     open_remote_agent: OpenRemoteAgent | None = None
     out_of_reach: float = 0.0
     """Seconds until a call can leave."""
+    observers: Sequence[Observer] = ()
     running: list[str] = attrs.field(factory=list)
     """Servers that run now."""
     _reports: dict[str, Callable[[ServerStatus], None]] = attrs.field(factory=dict)
@@ -250,6 +252,7 @@ class World:
                 open_server=self.open_server,
                 open_remote_agent=self.open_remote_agent,
                 open_model=self.open_model,
+                observers=self.observers,
             ) as agent:
                 yield agent
 

@@ -77,6 +77,14 @@ def rules(*texts: str) -> str:
             "approval.rules[1]: never reached, because approval.rules[0] matches every call",
         ),
         (
+            rules("then: ask", "then: run, shadow: true"),
+            "approval.rules[1]: never reached, because approval.rules[0] matches every call",
+        ),
+        (
+            SERVERS + rules("then: deny, server: file, shadow: true"),
+            'approval.rules[0].server: no server here is called "file" (did you mean "files"?)',
+        ),
+        (
             rules("then: ask, arguments: {a: {exists: false, above: 1}}"),
             "approval.rules[0].arguments.a: never holds: a missing value satisfies only exists: false",
         ),
@@ -135,6 +143,7 @@ def test_something_to_warn_of(load: Load, text: str, expected: str) -> None:
         tree("sequential", "{type: a2a, name: b, url: 'http://h'}")
         + "\n"
         + rules("then: run, node: b", "then: ask, server: 'a2a:b'"),
+        rules("then: ask, shadow: true", "then: run, tool: x, shadow: true", "then: deny"),
         SERVERS + rules("then: deny, server: file, optional: true", "then: run, node: b, optional: true"),
         OIDC.format("api"),
         OIDC.format("page").replace(", login: {client_id: page}", ""),

@@ -58,6 +58,7 @@ APPROVERS_TOKENS = "tests/actors/conversation/test_approvers_tokens.py"
 SEEDS = "tests/simulation/test_smoke.py"
 REFUSED_TOOLS = "tests/actors/models/test_refused_tools.py"
 STRICTER = "tests/actors/gate/test_stricter.py"
+SHADOW = "tests/actors/gate/test_shadow.py"
 ORACLE = "tests/actors/gate/test_oracle.py"
 OFF_LOOP = "tests/actors/gate/test_off_loop.py"
 ROUTER_TESTS = "tests/actors/nodes/test_router.py"
@@ -1973,6 +1974,43 @@ VERDICT_RECORDS: tuple[tuple[str, Edit | Words, tuple[str, ...]], ...] = (
     (
         "verdicts: the hints are not those that counted",
         Edit("actors.tools.verdict_facts:facts_of_tool", "tool.hints", "tool.listed_hints"),
+        (VERDICT_FACTS,),
+    ),
+    (
+        "verdicts: a shadow rule decides",
+        Edit(
+            "actors.gate.gate:judge_by_rules",
+            """
+            if rule.shadow:
+                continue
+            """,
+            "",
+        ),
+        (SHADOW,),
+    ),
+    (
+        "verdicts: searches of shadow rules take the time of the others",
+        Edit(
+            "actors.gate.gate:judge_by_rules",
+            """
+            if rule.shadow:
+                continue
+            """,
+            """
+            if rule.shadow:
+                fit(rule, tool, arguments, scope, searches)
+                continue
+            """,
+        ),
+        (SHADOW,),
+    ),
+    (
+        "verdicts: results of shadow rules are not recorded",
+        Edit(
+            "actors.calls.verdicts:_verdict",
+            "{policy.ids[each.place]: each.action for each in verdict.shadows}",
+            "{}",
+        ),
         (VERDICT_FACTS,),
     ),
     (

@@ -125,7 +125,7 @@ def test_content_is_exported_only_if_wanted(told: Told, request: pytest.FixtureR
         assert text.encode() not in told.exported, text
     calls = [span for span in told.spans if span.name == "execute_tool wipe"]
     assert {span["gen_ai.tool.call.arguments"] for span in calls} == (
-        {'{"text":"canary-edited"}'} if wanted else {None}
+        {'{"text":"canary-edited"}', '{"text":"canary-argument"}'} if wanted else {None}
     )
     if wanted:
         chats = (span for span in told.spans if is_chat(span))
@@ -173,9 +173,16 @@ def test_spans_follow_the_conventions(told: Told) -> None:
     tools = [span for span in spans if span["gen_ai.operation.name"] == "execute_tool"]
     assert {(span["gen_ai.tool.name"], span["mcp.method.name"], span.kind) for span in tools} == {
         ("wipe", "tools/call", "client"),
+        ("wipe", None, "client"),  # rejected, so it was not sent
         ("echo", "tools/call", "client"),
     }
     assert {span["gen_ai.tool.call.id"] for span in tools} <= ids
+    asked, rejected = (
+        next(span for span in spans if span.name == "ask wipe"),
+        next(span for span in tools if span["stopgo.call.outcome"] == "rejected"),
+    )
+    assert (rejected["stopgo.rule"], rejected["error.type"]) == ("destructiveHint: true", "rejected")
+    assert rejected["stopgo.policy"] == asked["stopgo.policy"] == runs[0]["stopgo.policy"] is not None
     requests = [span for span in spans if span.kind == "server"]
     assert {(span["http.request.method"], span["http.route"]) for span in requests} == {
         ("POST", "/conversations"),

@@ -72,7 +72,7 @@ ROWS: dict[str, Row] = {
         LLM,
         [calls("echo", "wipe"), said()],
         "llm several\n  chat\n  batch several\n    ask wipe\n    execute_tool echo\n    decide wipe\n"
-        "  chat\n",
+        "    execute_tool wipe  !rejected\n  chat\n",
         [NO],
     ),
     "cut": Row(
@@ -99,7 +99,10 @@ ROWS: dict[str, Row] = {
         [YES],
     ),
     "rejected": Row(
-        LLM, [calls("wipe"), said()], "llm rejected\n  chat\n  ask wipe\n  decide wipe\n  chat\n", [NO]
+        LLM,
+        [calls("wipe"), said()],
+        "llm rejected\n  chat\n  ask wipe\n  decide wipe\n  execute_tool wipe  !rejected\n  chat\n",
+        [NO],
     ),
     "lost": Row(
         LLM,
@@ -111,7 +114,7 @@ ROWS: dict[str, Row] = {
     "expired": Row(
         {"type": "llm", "approval": {"expires_after": 0.1, "on_expiry": "fail"}},
         [calls("wipe")],
-        "llm expired  !approval_expired\n  chat\n  ask wipe\n  decide wipe\n",
+        "llm expired  !approval_expired\n  chat\n  ask wipe\n  decide wipe\n  execute_tool wipe  !expired\n",
         error="approval_expired",
         status="failed",
     ),

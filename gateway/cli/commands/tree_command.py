@@ -198,11 +198,10 @@ def _shown(name: str, value: Any) -> str:
 
 def _verdict(tool: Tool, policy_scope: PolicyScope) -> str:
     """The verdict on a call of an agent at this node, as far as it does not depend on the message."""
-    from ....actors.gate.gate import judge, mismatch
+    from ....actors.gate.gate import depends_on_arguments, judge
 
     verdict = judge(tool, {}, policy_scope)
-    rules = policy_scope.policy.rules
-    depends = any(rule.arguments and mismatch(rule, tool, policy_scope) is None for rule in rules)
+    depends = depends_on_arguments(tool, policy_scope)
     but = "; a rule about its message may decide otherwise" if depends else ""
     return f"{verdict.action} ({verdict.rule}){but}"
 

@@ -47,12 +47,17 @@ def policy_of(world: World) -> Policy:
     return Policy.of(config, config.agent, config.rule_secrets)
 
 
-async def verdicts(world: World, *calls: Any, before: Callable[[Agent], Any] | None = None) -> list[Any]:
+async def verdicts(
+    world: World,
+    *calls: Any,
+    before: Callable[[Agent], Any] | None = None,
+    rules: Sequence[Mapping[str, Any]] = (),
+) -> list[Any]:
     """The facts in one turn with these calls, without the revision, which is the same in all."""
     world.tool("drop")
     world.tool("send", HARMLESS)
     world.tool("wipe", DESTRUCTIVE)
-    world.settings["approval"] = {"rules": RULES}
+    world.settings["approval"] = {"rules": [*rules, *RULES]}
     world.plan("agent", use(*calls), say("done"))
     async with world.agent() as agent:
         if before is not None:
@@ -102,6 +107,21 @@ async def test_denied_call(world: World, autojump_clock: MockClock) -> None:
     )
     [(_, found)] = await verdicts(World(world.folder), call("drop", name="5"))
     assert "arguments" not in found
+
+
+async def test_shadow_rules_are_recorded_with_each_verdict(world: World, autojump_clock: MockClock) -> None:
+    tried = [{"tool": "*", "then": then, "shadow": True} for then in ("deny", "run")]
+    found = await verdicts(
+        world, call("drop"), call("send", name="x"), call("wipe"), call("gone"), rules=tried
+    )
+    deny, run = (policy_of(world).ids[f"approval.rules[{index}]"] for index in (0, 1))
+    both = {deny: "deny", run: "run"}
+    assert {type: each.get("shadows") for type, each in found if each["action"] != "none"} == {
+        "step.finished": both,
+        "approval.requested": both,
+    }
+    assert [(each["action"], each.get("shadows")) for _, each in found].count(("ask", both)) == 2
+    assert [each.get("shadows") for _, each in found if each["action"] == "none"] == [None]
 
 
 async def test_calls_that_the_gate_does_not_see(world: World, autojump_clock: MockClock) -> None:

@@ -97,6 +97,7 @@ OTHER: Mapping[str, Callable[[Any], object]] = {
     "the name of a node": lambda file: child(file, 0).update(name="c"),
     "servers of a node": lambda file: child(file, 1).update(mcp_servers=["desk"]),
     "tools of a node": lambda file: child(file, 1).update(tools=["pay"]),
+    "a shadow rule": lambda file: rule(file).update(shadow=True),
     "no parallel node": lambda file: file["agent"].update(type="sequential"),
 }
 
@@ -146,6 +147,12 @@ def test_id_of_a_rule_does_not_depend_on_the_rules_before_it(tmp_path: Path) -> 
     assert more.ids["approval.rules[2]"] == first.ids["approval.rules[1]"]
     assert more.ids["approval.rules[1]"] == first.ids["approval.rules[0]"]
     assert len(set(more.ids.values())) == len(more.ids) == 4
+
+
+def test_id_of_a_shadow_rule_stays_when_it_counts(tmp_path: Path) -> None:
+    tried = policy(base(OTHER["a shadow rule"]), tmp_path)
+    assert tried.ids == policy(base(), tmp_path).ids
+    assert [each.get("shadow") for each in tried.content["rules"]] == [None, True, None]
 
 
 def test_policy_has_no_secrets(tmp_path: Path) -> None:

@@ -326,6 +326,7 @@ CLOSED = {"properties": {"path": {"type": "string"}}, "additionalProperties": Fa
         ({"then": "ask", "tool": "r*"}, CLOSED, True),
         ({"then": "run", "tool": "read"}, CLOSED, False),
         ({"then": "deny", "tool": "read", "optional": True}, CLOSED, False),
+        ({"then": "deny", "tool": "read", "shadow": True}, CLOSED, False),
         # Without `additionalProperties: false`, the tool may take it (JSON Schema 2020-12, 10.3.2.3).
         ({"then": "deny", "tool": "read"}, {"properties": CLOSED["properties"]}, False),
     ],

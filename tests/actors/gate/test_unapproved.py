@@ -51,6 +51,7 @@ def test_the_switch_is_named_only_for_what_it_stops() -> None:
     assert said(own, ODD, defaults="strict") == unannotated
     rule = (Rule(then="run", tool="odd"),)
     assert said(llm("one"), ODD, rules=rule) == f"{line}(approval.rules[0] (tool: odd): run)"
+    assert said(llm("one"), WIPE, rules=(Rule(then="run", shadow=True),)) is None
     both = said(llm("one"), ODD, tool(Hints(), "even"), rules=rule)
     assert both is not None
     assert both.endswith("; approval.defaults: strict stops 1 of them")

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TypeAlias, get_args
 
+import attrs
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -83,10 +84,11 @@ FACTS = VerdictFacts(
     own_name="t",
     misleading=True,
     facade="all",
+    shadows={"9b": "deny"},
 )
 FACTS_TEXT = (
     '"verdict?":{"action":"ask","policy":"0f","rule!":"9a","undecided!":true,"held!":true,"hints!":"rD",'
-    '"own_name?":"t","misleading!":true,"facade?":"all"}'
+    '"own_name?":"t","misleading!":true,"facade?":"all","shadows!":{"9b!":"deny"}}'
 )
 UNSENT = UnsentCall(
     action="deny", policy="0f", tool_name="t", server="s", fingerprint="f", arguments={"a": 1}
@@ -332,6 +334,14 @@ EARLIER: Rows = [
         '"asks":true,"node":"n"}',
     ),
     (
+        e.ToolStarted(
+            "k", 1, "t", "s", {}, "once", True, "n", verdict=attrs.evolve(FACTS, own_name=None, shadows={})
+        ),
+        'tool.started {"key":"k","attempt":1,"tool":"t","server":"s","arguments":{},"effect":"once",'
+        '"asks":true,"node":"n","verdict":{"action":"ask","policy":"0f","rule":"9a","undecided":true,'
+        '"held":true,"hints":"rD","misleading":true,"facade":"all"}}',
+    ),
+    (
         e.ToolFinished("k", 1, ToolResult("5"), NeedsAnswers({}, None, False)),
         'tool.finished {"key":"k","attempt":1,"result":{"content":"5","is_error":false,"parts":[],'
         '"structured":null},"need":{"kind":"answers","requests":{},"answers":false}}',
@@ -339,10 +349,12 @@ EARLIER: Rows = [
 ]
 FREE = {"arguments", "data", "input_schema", "parts", "schema", "session_state", "tool_args", "tree"}
 """Objects, or lists of them, in which anything may be."""
-NAMED = {"refusals", "requests", "worked", "writes"}
+NAMED = {"refusals", "requests", "shadows", "worked", "writes"}
 """Objects whose names are data."""
 ANYTHING = {".result.structured", ".verbatim.content"}
-WORDS = {".effect", ".need.kind", ".outcome", ".pictures.media_type", ".verdict.action"}
+WORDS = {
+    *(".effect", ".need.kind", ".outcome", ".pictures.media_type", ".verdict.action", ".verdict.shadows.9b")
+}
 """Only certain words may be there."""
 WRONG: Mapping[type, Sequence[Any]] = {
     str: (5, True, ["x"], {"x": "y"}),
