@@ -51,7 +51,7 @@ DIRECTLY_BELOW: dict[str, set[str]] = {
     "actors/calls": {"actors/run"},
     "actors/workers": {"actors/run"},
     "actors/run": {"actors/gate", "actors/log/writer", "actors/models"},
-    "actors/replay": {"actors/gate", "actors/log/words"},
+    "actors/replay": {"actors/gate", "actors/log/words", "actors/servers"},
     "actors/log/writer": {"actors/log/fold"},
     "actors/log/fold": {"actors/log/words"},
     "actors/log/words": {"actors/approvals", "actors/models/messages"},

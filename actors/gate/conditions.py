@@ -104,16 +104,20 @@ class Searches:
     left: float = PATIENCE_IN_ALL
     exceeded: bool = False
     """Whether a search was given up, because of its time or of the length of its text."""
+    ran_out: bool = False
+    """Whether a search was given up because of its time: another one may have another result."""
 
     def find(self, pattern: str, text: str) -> ConditionResult:
         """Whether a pattern matches anywhere in a text; undecided if the time is up first."""
         began = time.thread_time()
         limit = min(PATIENCE, self.left)
         if limit <= 0:
+            self.ran_out = True
             return self.given_up()
         try:
             return _either(regex.search(end_of_text(pattern), text, timeout=limit) is not None)
         except TimeoutError:
+            self.ran_out = True
             return self.given_up()
         finally:
             self.left -= time.thread_time() - began

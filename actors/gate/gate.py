@@ -174,11 +174,11 @@ def judge(tool: Tool, arguments: Mapping[str, Any], scope: PolicyScope) -> Verdi
 
 
 def judge_by_rules(
-    tool: Tool, arguments: Mapping[str, Any], scope: PolicyScope
+    tool: Tool, arguments: Mapping[str, Any], scope: PolicyScope, searches: Searches | None = None
 ) -> tuple[Verdict, tuple[tuple[Rule, Fit], ...]]:
     """As `judge`, with the rules that were evaluated, in order. If the last of them matches and is no shadow
     rule, it decided."""
-    searches = Searches()
+    searches = searches or Searches()
     evaluated: list[tuple[Rule, Fit]] = []
     verdict: Verdict | None = None
     for rule in scope.policy.rules:

@@ -14,6 +14,7 @@ from ...config.sections.agent_config import AgentConfig
 from ...config.sections.nodes import Node
 from ...runtime import json_text
 from ...runtime.clock import WallClock
+from ...runtime.journal.passage import JournalReader
 from ...runtime.journal.patience import until_available
 from ...runtime.journal.protocol import Json, Notes
 from .policy import Policy, revision_of
@@ -73,7 +74,7 @@ class Policies:
         await until_available(store)
 
 
-async def stored_policies(notes: Notes) -> Sequence[StoredPolicy]:
+async def stored_policies(notes: JournalReader) -> Sequence[StoredPolicy]:
     """All revisions in the journal, first used first."""
     return sorted(_found(await notes.notes(NOTE)).values(), key=lambda each: (each.since, each.revision))
 

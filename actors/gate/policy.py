@@ -1,9 +1,10 @@
 """The policy of an agent in a canonical form, and its revision. Pure.
 
-The form has the rules and settings that the gate reads, for each node that calls tools. Two files with the
-same policy have the same form: the order of keys, names that repeat a default, and comments make no
-difference. Settings that the gate does not read, such as `expires_after`, are not in it. The values of
-conditions that are secret are masked, so a change of such a value makes no revision.
+The form has the rules and settings that the gate reads, for each node that calls tools, and those that decide
+which tools there are, under which names and with which hints. Two files with the same policy have the same
+form: the order of keys, names that repeat a default, and comments make no difference. Settings that the gate
+does not read, such as `expires_after`, are not in it. The values of conditions that are secret are masked, so
+a change of such a value makes no revision.
 """
 
 from __future__ import annotations
@@ -23,8 +24,8 @@ from ...runtime.journal.protocol import Json
 from ..approvals.requirement import requirement_of
 from .gate import PolicyScope, policy_scopes, root_scope, rule_text, settings_above
 
-FORMAT = 1
-"""Raised when the same policy would get another form."""
+FORMAT = 2
+"""Raised when the same policy would get another form. Format 1 had no `tools`."""
 
 
 @attrs.frozen
@@ -50,6 +51,7 @@ class Policy:
         content = {
             "format": FORMAT,
             "contradiction_asks": config.approval.contradiction_asks,
+            "tools": _tools(config),
             "rules": list(rules.values()),
             "nodes": [_node(scope, ids) for scope in scopes],
         }
@@ -107,6 +109,26 @@ def _condition(path: str, condition: Condition, mask: _Mask) -> Json:
     said = attrs.asdict(condition, recurse=False, filter=lambda _, value: value is not None)
     said |= {key: float(said[key]) for key in ("above", "below") if key in said}
     return {key: mask.value(path.rpartition(".")[2], value) for key, value in said.items()}
+
+
+def _tools(config: AgentConfig) -> Json:
+    """What decides which tools there are. The order of servers counts: of equal names, the first may win."""
+    return {
+        "names": config.tool_names,
+        "duplicates": config.on_duplicate,
+        "weaker_hints": config.approval.on_weaker_hints,
+        "servers": [
+            {
+                "name": server.name,
+                "expose": server.expose,
+                "priority": server.priority,
+                "include": None if server.tools.include is None else sorted(set(server.tools.include)),
+                "exclude": sorted(set(server.tools.exclude)),
+            }
+            for server in config.enabled_servers
+        ],
+        "agents": {each.name: each.destructive_hint for each in config.remote_agents},
+    }
 
 
 def _node(scope: PolicyScope, ids: Mapping[str, str]) -> Json:

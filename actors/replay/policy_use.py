@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import attrs
-import trio
 
-from ...runtime.journal.passage import WantedEvents
 from ...runtime.journal.protocol import Journal
-from .recorded_call import TYPES, CallReader
+from .recorded_call import RecordedCall, read_calls
 
 
 @attrs.frozen
@@ -24,17 +22,14 @@ class PolicyUse:
 async def policy_uses(journal: Journal) -> Mapping[str, PolicyUse]:
     """By revision. Reads the whole journal, part by part."""
     found: dict[str, PolicyUse] = {}
-    reader, at = CallReader(), None
-    more = True
-    while more:
-        passage = await journal.passage(WantedEvents(types=TYPES), at)
-        at, more = passage.next, passage.next is not None
-        calls = [*reader.read(passage.events)] + ([] if more else [*reader.rest()])
-        for call in calls:
-            if call.facts is not None:
-                known = found.get(call.facts.policy, PolicyUse(0, call.at, call.at))
-                found[call.facts.policy] = PolicyUse(
-                    known.verdicts + 1, min(known.first, call.at), max(known.last, call.at)
-                )
-        await trio.lowlevel.checkpoint()
+
+    def take(call: RecordedCall) -> bool:
+        if call.facts is not None:
+            known = found.get(call.facts.policy, PolicyUse(0, call.at, call.at))
+            found[call.facts.policy] = PolicyUse(
+                known.verdicts + 1, min(known.first, call.at), max(known.last, call.at)
+            )
+        return True
+
+    await read_calls(journal, take)
     return found

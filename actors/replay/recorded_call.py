@@ -13,20 +13,27 @@ has any, because later ones depend on the decision in between:
     =========================================  ==============================================================
 
 Bodies of other steps than calls are parsed only when a call needs them.
+
+What cannot be read is counted and named, and never makes a call look harmless: if an event of a turn cannot
+be read, or a call went on although no decision about it is on record, then what people decided is
+``unknown``.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal, TypeAlias
 
 import attrs
+import trio
 
-from ...runtime.journal.passage import StoredEvent
+from ...runtime.journal.passage import JournalReader, Passage, StoredEvent, WantedEvents
 from ...runtime.journal.rows import object_of
-from ..common.stored_json import from_json
+from ..approvals.requirement import Requirement
+from ..common.stored_json import exactly, from_json
 from ..log.words import keys
+from ..log.words.events import TYPES as ALL_TYPES
 from ..tools.facade import Malformed, unwrap
 from ..tools.verdict_facts import UnsentCall, VerdictFacts
 
@@ -43,7 +50,7 @@ TYPES = (
 MOST_NAMED = 20
 """Damaged conversations that are named."""
 
-Answer: TypeAlias = Literal["approved", "edited", "rejected", "expired", "void", "pending"]
+Answer: TypeAlias = Literal["approved", "edited", "rejected", "expired", "void", "pending", "unknown"]
 
 _STEP = re.compile(r'\{"key":"([^"\\]*)","kind":"([a-z]+)"')
 
@@ -63,7 +70,13 @@ class RecordedCall:
     """None: an early version did not record them."""
     arguments: Mapping[str, Any] | None
     unfit: bool = False
-    """The arguments do not fit the tool."""
+    """The arguments do not fit the tool, or cannot be read."""
+    judged_anew: bool = False
+    """It was judged again, on other facts."""
+    asked: int = 0
+    """The number of questions to people whether it may run."""
+    requires: Requirement | None = None
+    """Who had to approve it."""
     answer: Answer | None = None
     """What a person decided; None: nobody was asked."""
     waited: float | None = None
@@ -102,17 +115,24 @@ class CallReader:
     _turn: str = ""
     _calls: dict[str, RecordedCall] = attrs.field(factory=dict)
     _replies: dict[str, StoredEvent] = attrs.field(factory=dict)
-    _questions: dict[str, str] = attrs.field(factory=dict)
-    """The keys of calls by the ids of the approvals about them."""
+    _verdicts: dict[str, Any] = attrs.field(factory=dict)
+    """The facts of calls as they are stored, by key."""
+    _questions: dict[str, str | None] = attrs.field(factory=dict)
+    """The keys of calls by the ids of the approvals about them; None: it is about something else."""
     _is_damaged: bool = False
+    _is_turn_damaged: bool = False
 
-    def read(self, events: Iterable[StoredEvent]) -> Iterable[RecordedCall]:
+    def read(self, passage: Passage) -> Iterable[RecordedCall]:
         """The calls of the turns that these events end."""
-        for event in events:
+        for stream, why in passage.damaged.items():
+            self.damage.add(stream, why)
+        for event in passage.events:
             if event.stream != self._stream:
                 yield from self.rest()
                 self._stream, self._is_damaged = event.stream, False
             try:
+                if event.type not in TYPES:
+                    raise ValueError(f"{str(event.type)[:40]!r} is no type of an event")
                 if type(event.at) is not float:
                     raise TypeError(f"{str(event.at)[:40]!r} is no time")
                 key, body = self._parsed(event)
@@ -124,16 +144,20 @@ class CallReader:
                 elif key is not None:
                     self._replies[key] = event
             except (LookupError, TypeError, ValueError) as error:
-                self._is_damaged = True
+                self._is_damaged = self._is_turn_damaged = True
                 self.damage.add(event.stream, f"event {event.seq}: {type(error).__name__}: {error}")
 
     def rest(self) -> Iterable[RecordedCall]:
         """The calls of the last turn, at the end or before another one."""
-        yield from self._calls.values()
+        for call in self._calls.values():
+            if call.answer == "pending" and self._is_turn_damaged:
+                call.answer = "unknown"
+            yield call
         self._calls.clear()
         self._replies.clear()
+        self._verdicts.clear()
         self._questions.clear()
-        self._turn = ""
+        self._turn, self._is_turn_damaged = "", False
 
     def _parsed(self, event: StoredEvent) -> tuple[str | None, Mapping[str, Any] | None]:
         """The key of an event, if it has one, and its body, if it is needed now."""
@@ -150,30 +174,50 @@ class CallReader:
         return (key, None) if kind in ("model", "delegation") else (None, None)
 
     def _take(self, event: StoredEvent, key: str | None, body: Mapping[str, Any]) -> None:
+        if event.type in ("tool.started", "step.finished"):
+            known = self._calls.get(exactly(key, str))
+            if known is not None and known.answer == "pending":
+                known.answer = "unknown"  # it went on, so there was a decision
+            if known is not None and event.type == "tool.started":
+                known.judged_anew |= body.get("verdict") != self._verdicts[known.key]
         match event.type:
             case "tool.started" if key not in self._calls:
                 self._add(event, body, body["tool"], body["server"], body["arguments"])
-            case "approval.requested" if body["kind"] == "tool":
-                if key not in self._calls:
-                    self._add(event, body, body["tool_name"], body["server"], body["tool_args"])
-                call = self._calls[body["key"]]
-                self._questions[body["id"]] = call.key
-                if call.answer in (None, "void"):
-                    call.answer = "pending"
+            case "approval.requested":
+                self._question(event, body)
             case "approval.resolved" | "approval.expired" | "approval.void":
-                if (asked := self._questions.get(body["id"])) is not None:
+                if body["id"] not in self._questions:
+                    raise LookupError(f"no question has the id {str(body['id'])[:40]!r}")
+                if (asked := self._questions[body["id"]]) is not None:
                     _decide(self._calls[asked], event, body)
             case "step.finished" if key not in self._calls and body.get("outcome") != "exit_loop":
                 self._add_unsent(event, body)
             case _:
                 pass
 
+    def _question(self, event: StoredEvent, body: Mapping[str, Any]) -> None:
+        id, key = exactly(body["id"], str), exactly(body["key"], str)
+        if body["kind"] != "tool":
+            self._questions[id] = None
+            return
+        if key not in self._calls:
+            self._add(event, body, body["tool_name"], body["server"], body["tool_args"])
+        call = self._calls[key]
+        self._questions[id] = key
+        call.asked += 1
+        call.judged_anew |= body.get("verdict") != self._verdicts[key]
+        requires = body.get("requires")
+        call.requires = None if requires is None else from_json(requires, Requirement)
+        if call.answer in (None, "void"):
+            call.answer = "pending"
+
     def _add(
         self, event: StoredEvent, body: Mapping[str, Any], tool: str, server: str, arguments: Any
     ) -> None:
         verdict = body.get("verdict")
         facts = None if verdict is None else from_json(verdict, VerdictFacts)
-        self._calls[body["key"]] = self._call(event, body, tool, server, facts, arguments)
+        call = self._call(event, body, tool, server, facts, arguments)
+        self._calls[call.key], self._verdicts[call.key] = call, verdict
 
     def _call(
         self,
@@ -184,19 +228,12 @@ class CallReader:
         facts: VerdictFacts | None,
         arguments: Mapping[str, Any] | None,
     ) -> RecordedCall:
-        key, node = body["key"], body["node"]
-        return RecordedCall(
-            event.stream,
-            event.seq,
-            event.at,
-            key,
-            node,
-            tool,
-            server,
-            facts,
-            arguments,
-            after_damage=self._is_damaged,
-        )
+        key, node = (exactly(body[name], str) for name in ("key", "node"))
+        if not isinstance(arguments, Mapping | None):
+            raise TypeError("the arguments are no object")
+        call = RecordedCall(event.stream, event.seq, event.at, key, node, tool, server, facts, arguments)
+        call.after_damage = self._is_damaged
+        return call
 
     def _add_unsent(self, event: StoredEvent, body: Mapping[str, Any]) -> None:
         verdict = body.get("verdict")
@@ -209,7 +246,8 @@ class CallReader:
                 arguments = facts.arguments
             elif facts.facade is not None and given is not None:
                 arguments = _inside(facts.facade, given)
-        call = self._calls[body["key"]] = self._call(event, body, tool, server, facts, arguments)
+        call = self._call(event, body, tool, server, facts, arguments)
+        self._calls[call.key], self._verdicts[call.key] = call, verdict
         call.unfit = body["outcome"] == "invalid"
 
     def _of_reply(self, key: str) -> tuple[str, Mapping[str, Any] | None]:
@@ -237,8 +275,37 @@ def _decide(call: RecordedCall, event: StoredEvent, body: Mapping[str, Any]) -> 
         case "approval.void":
             call.answer = "void"
         case _:
-            decision = body["decision"]
-            call.edited = decision.get("arguments")
-            agreed = "approved" if call.edited is None else "edited"
-            call.answer = agreed if decision["approved"] is True else "rejected"  # type: ignore[assignment]
+            match body["decision"]:
+                case {"approved": True, "arguments": Mapping() as edited}:
+                    call.answer, call.edited = "edited", edited
+                case {"approved": True}:
+                    call.answer = "approved"
+                case {"approved": False}:
+                    call.answer = "rejected"
+                case _:
+                    call.answer = "unknown"
+                    raise ValueError("the decision is neither an approval nor a rejection")
     call.waited = event.at - call.at
+
+
+async def read_calls(
+    journal: JournalReader,
+    take: Callable[[RecordedCall], bool],
+    *,
+    since: float = 0.0,
+    part: int = 0,
+    of: int = 1,
+) -> Damage:
+    """Give all calls of a journal to `take`, until that returns False. Returns what could not be read. For
+    `since`, `part` and `of` see `WantedEvents`."""
+    wanted = WantedEvents(types=TYPES, known=ALL_TYPES, since=since, part=part, of=of)
+    reader, at = CallReader(), None
+    while True:
+        passage = await journal.passage(wanted, at)
+        for call in reader.read(passage):
+            if not take(call):
+                return reader.damage
+        if (at := passage.next) is None:
+            all(map(take, reader.rest()))
+            return reader.damage
+        await trio.lowlevel.checkpoint()

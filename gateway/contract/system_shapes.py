@@ -138,8 +138,8 @@ class PolicyBody(_PolicyRevision):
     """A policy."""
 
     policy: Mapping[str, Any] = about(
-        "The canonical form: the rules, and for each node that calls tools the rules and settings that hold "
-        "there. Secret values of conditions are masked."
+        "The canonical form: the rules, what decides which tools there are, and for each node that calls "
+        "tools the rules and settings that hold there. Secret values of conditions are masked."
     )
 
 

@@ -7,8 +7,8 @@ it goes when it is reached. Bodies come as they are stored: a reader parses thos
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import attrs
 
@@ -18,6 +18,8 @@ MOST_STREAMS = 200
 """Streams of a passage."""
 MOST_EVENTS = 2_000
 """Events of a passage, including those of other types, which are not read."""
+MOST_BYTES = 4 * 1024 * 1024
+"""Bytes of bodies after which a passage ends. A longer event is the last of its passage."""
 
 
 class StoredEvent(NamedTuple):
@@ -28,6 +30,8 @@ class StoredEvent(NamedTuple):
     type: str
     at: float
     body: str
+    number: int
+    """The number of the stream."""
 
 
 class PassagePlace(NamedTuple):
@@ -42,6 +46,9 @@ class WantedEvents:
     """The events to read."""
 
     types: Collection[str]
+    known: Collection[str] = ()
+    """All types that a program may have written. Events of others are damaged, and come, too; empty: they do
+    not."""
     since: float = 0.0
     """Streams whose last event is older are left out."""
     part: int = 0
@@ -54,6 +61,20 @@ class Passage:
     events: Sequence[StoredEvent]
     next: PassagePlace | None
     """None: all has been read."""
+    damaged: Mapping[str, str] = attrs.field(factory=dict)
+    """The streams that cannot be read, and why."""
+
+
+class JournalReader(Protocol):
+    """The part of a journal that gives it as a whole, also one that was opened for reading only."""
+
+    async def passage(self, wanted: WantedEvents, at: PassagePlace | None = None) -> Passage:
+        """See `Journal`."""
+        ...
+
+    async def notes(self, kind: str, *, after: int = 0) -> Mapping[str, Mapping[str, Any] | None]:
+        """See `Notes`."""
+        ...
 
 
 class StreamPart(NamedTuple):
@@ -63,6 +84,8 @@ class StreamPart(NamedTuple):
     name: str
     after: int
     until: int
+    problem: str = ""
+    """Why it cannot be read."""
 
 
 def spans(
@@ -73,8 +96,11 @@ def spans(
     found: list[StreamPart] = []
     left = MOST_EVENTS
     for number, name, last in heads:
-        last = last if isinstance(last, int) else 0  # of a damaged row
         after = at.seq if at is not None and number == at.stream else 0
+        if type(last) is not int or last < 0:
+            problem = f"{str(last)[:40]!r} is no number of events"
+            found.append(StreamPart(number, shown(name), after, after, problem))
+            continue
         until = max(after, min(last, after + left))
         found.append(StreamPart(number, shown(name), after, until))
         left -= until - after
@@ -85,9 +111,29 @@ def spans(
     return found, PassagePlace(heads[-1][0] - 1, 0) if len(heads) == MOST_STREAMS else None
 
 
+PassageRow: TypeAlias = tuple[int, int, Any, Any, Any]
+"""Number of the stream, seq, type, time and body."""
+
+
+def bounded(rows: Iterable[PassageRow]) -> tuple[Sequence[PassageRow], bool]:
+    """The rows up to `MOST_BYTES`, and whether there are more."""
+    found: list[PassageRow] = []
+    size = 0
+    for row in rows:
+        if size >= MOST_BYTES:
+            return found, True
+        found.append(row)
+        size += len(row[4]) if isinstance(row[4], str | bytes) else 0
+    return found, False
+
+
 def passage(
-    read: Sequence[StreamPart], next: PassagePlace | None, rows: Iterable[tuple[int, int, str, float, str]]
+    read: Sequence[StreamPart], next: PassagePlace | None, rows: Sequence[PassageRow], is_cut: bool
 ) -> Passage:
-    """The passage with these rows: number of the stream, seq, type, time and body."""
+    """The passage with these rows. `is_cut`: more rows were chosen, and come with the next one."""
     names = {each.stream: each.name for each in read}
-    return Passage([StoredEvent(names[row[0]], *row[1:]) for row in rows], next)
+    if is_cut:
+        next = PassagePlace(*rows[-1][:2])
+        read = [each for each in read if each.stream >= next.stream]
+    events = [StoredEvent(names[row[0]], *row[1:], row[0]) for row in rows]
+    return Passage(events, next, {each.name: each.problem for each in read if each.problem})

@@ -64,6 +64,8 @@ OFF_LOOP = "tests/actors/gate/test_off_loop.py"
 ROUTER_TESTS = "tests/actors/nodes/test_router.py"
 ARGUMENTS = "tests/actors/tools/test_arguments.py"
 VERDICT_FACTS = "tests/actors/calls/test_verdict_facts.py"
+JUDGED_CALLS = "tests/actors/replay/test_judged_calls.py"
+POLICY_REPLAY = "tests/gateway/test_policy_replay.py"
 EXPIRY = "tests/actors/gate/test_expiry.py"
 REJECTION = "tests/actors/gate/test_rejection.py"
 ORDER = "tests/actors/calls/test_ask_order.py"
@@ -2024,8 +2026,59 @@ VERDICT_RECORDS: tuple[tuple[str, Edit | Words, tuple[str, ...]], ...] = (
     ),
 )
 
+# What judges recorded calls again (actors/replay).
+REPLAYS = (
+    (
+        "replay: the facts of a call are dropped",
+        Edit(
+            "actors.replay.recorded_call:CallReader._add",
+            "None if verdict is None else from_json(verdict, VerdictFacts)",
+            "None",
+        ),
+        (JUDGED_CALLS,),
+    ),
+    (
+        "replay: a call is compared with the policy of another process",
+        Edit(
+            "actors.replay.judged_call:CallsJudge._has_same_tools",
+            "self._stored[facts.policy]",
+            "[*self._stored.values()][-1]",
+        ),
+        (JUDGED_CALLS,),
+    ),
+    (
+        "replay: a verdict is exact although the history differed",
+        Edit("actors.replay.judged_call:CallsJudge.judge", "is_certain and not self._differs", "is_certain"),
+        (JUDGED_CALLS,),
+    ),
+    (
+        "replay: a call whose decision is damaged counts as one without a decision",
+        Edit(
+            "actors.replay.recorded_call:CallReader.rest",
+            'call.answer == "pending" and self._is_turn_damaged',
+            "False",
+        ),
+        (JUDGED_CALLS, POLICY_REPLAY),
+    ),
+    (
+        "replay: a damaged decision counts as a rejection or an approval",
+        Edit("actors.replay.recorded_call:_decide", 'call.answer = "unknown"', 'call.answer = "approved"'),
+        (JUDGED_CALLS,),
+    ),
+    (
+        "replay: events of unknown types are left out",
+        Edit("actors.replay.recorded_call:read_calls", "ALL_TYPES", "()"),
+        (POLICY_REPLAY,),
+    ),
+    (
+        "replay: a stream whose number of events is damaged is left out",
+        Edit("actors.replay.recorded_call:CallReader.read", "passage.damaged.items()", "()"),
+        (POLICY_REPLAY,),
+    ),
+)
+
 MUTANTS = (
-    *(Mutant(name, (edit,), tests) for name, edit, tests in (*MEMBERS, *VERDICT_RECORDS)),
+    *(Mutant(name, (edit,), tests) for name, edit, tests in (*MEMBERS, *VERDICT_RECORDS, *REPLAYS)),
     Mutant(
         "the intent is saved with the result, not before the call",
         (
@@ -2803,8 +2856,8 @@ MUTANTS = (
         (
             Words(
                 "actors.gate.conditions:Searches.find",
-                "        except TimeoutError:\n            return self.given_up()\n",
-                "        except TimeoutError:\n            return ConditionResult.FAILS\n",
+                "            self.ran_out = True\n            return self.given_up()\n        finally",
+                "            return ConditionResult.FAILS\n        finally",
             ),
         ),
         (ORACLE,),

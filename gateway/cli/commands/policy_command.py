@@ -1,5 +1,5 @@
 """`stopgo policy`: explains how the gate judges a call, without making it, and shows the policies of an
-agent."""
+agent. `policy_replay` tries other rules on recorded calls."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from ..process.options import WRONG, add_config_option, add_token_option, add_url_option
+from . import policy_replay
 
 if TYPE_CHECKING:
     from ....actors.gate.gate import Action, PolicyScope
@@ -24,7 +25,7 @@ EXIT_CODES: dict[Action, int] = {"run": 0, "ask": 3, "deny": 4}
 def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add `policy` to the command line."""
     policy = subparsers.add_parser(
-        "policy", help="explain how the gate judges tool calls, or show its policy"
+        "policy", help="explain how the gate judges tool calls, show its policy, or try other rules"
     )
     commands = policy.add_subparsers(required=True, metavar="COMMAND")
     explain = commands.add_parser(
@@ -57,6 +58,7 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
             help=f"hint of the tool: {name} is true or, with --no-, false",
         )
     explain.set_defaults(run=explain_call)
+    policy_replay.add_parser(commands)
     show = commands.add_parser(
         "show",
         help="print the policy of a running agent",

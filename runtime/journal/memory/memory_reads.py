@@ -16,7 +16,7 @@ from .. import cursor as cursors
 from .. import note, rows
 from ..local_member import LocalMember
 from ..ownership import Fleet
-from ..passage import MOST_STREAMS, Passage, PassagePlace, WantedEvents, passage, spans
+from ..passage import MOST_STREAMS, Passage, PassagePlace, WantedEvents, bounded, passage, spans
 from ..protocol import Event, Json
 from ..question import MOST_DUE, Due, DuePage, Question, QuestionPage, QuestionState, fitting
 from ..summary import AFTER_HEX, MOST_BEGINNING, Among, Census, NamedKind, Page, Row
@@ -78,9 +78,9 @@ class MemoryReads(LocalMember):
                 (span.stream, each.seq, each.type, each.at, json_text.dump(each.body))
                 for span in chosen
                 for each in numbered[span.stream].events[span.after : span.until]
-                if each.type in wanted.types
+                if each.type in wanted.types or (wanted.known and each.type not in wanted.known)
             )
-            return passage(chosen, next, rows)
+            return passage(chosen, next, *bounded(rows))
 
     async def row(self, stream: str) -> Row | None:
         async with handed_over():

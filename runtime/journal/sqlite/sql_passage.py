@@ -7,7 +7,7 @@ import sqlite3
 from collections.abc import Iterator
 from typing import Any
 
-from ..passage import MOST_STREAMS, Passage, PassagePlace, StreamPart, WantedEvents, passage, spans
+from ..passage import MOST_STREAMS, Passage, PassagePlace, StreamPart, WantedEvents, bounded, passage, spans
 
 _LARGEST = 2**63 - 1
 
@@ -22,13 +22,15 @@ def read(db: sqlite3.Connection, wanted: WantedEvents, at: PassagePlace | None) 
     if not heads:
         return Passage((), None)
     chosen, next = spans(heads, at)
-    types = json.dumps(sorted(wanted.types))
-    return passage(chosen, next, (row for span in chosen for row in _rows(db, span, types)))
+    types, known = json.dumps(sorted(wanted.types)), json.dumps(sorted(wanted.known))
+    rows = (row for span in chosen for row in _rows(db, span, types, known))
+    return passage(chosen, next, *bounded(rows))
 
 
-def _rows(db: sqlite3.Connection, span: StreamPart, types: str) -> Iterator[tuple[Any, ...]]:
+def _rows(db: sqlite3.Connection, span: StreamPart, types: str, known: str) -> Iterator[tuple[Any, ...]]:
     yield from db.execute(
         "SELECT stream_id, seq, type, at, body FROM event WHERE stream_id = ? AND seq > ? AND seq <= ?"
-        " AND type IN (SELECT value FROM json_each(?)) ORDER BY seq",
-        (span.stream, span.after, span.until, types),
+        " AND (type IN (SELECT value FROM json_each(?))"
+        "  OR ? <> '[]' AND type NOT IN (SELECT value FROM json_each(?))) ORDER BY seq",
+        (span.stream, span.after, span.until, types, known, known),
     )

@@ -98,6 +98,10 @@ OTHER: Mapping[str, Callable[[Any], object]] = {
     "servers of a node": lambda file: child(file, 1).update(mcp_servers=["desk"]),
     "tools of a node": lambda file: child(file, 1).update(tools=["pay"]),
     "a shadow rule": lambda file: rule(file).update(shadow=True),
+    "a filter of a server": lambda file: file["mcp_servers"][0].update(tools={"exclude": ["wipe"]}),
+    "a server more": lambda file: file["mcp_servers"].append({"name": "more", "command": "none"}),
+    "names of tools": lambda file: file.update(tool_names="prefixed"),
+    "weaker hints": lambda file: file["approval"].update(on_weaker_hints="trust"),
     "no parallel node": lambda file: file["agent"].update(type="sequential"),
 }
 

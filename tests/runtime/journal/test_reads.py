@@ -487,3 +487,43 @@ async def test_passages_end_after_so_many_streams(journal: Journal, begin: Any) 
         await begin(name)
     first, second = await passages(journal, WantedEvents(types=["created"]))
     assert (len(first), [name for name, _ in (*first, *second)]) == (MOST_STREAMS, names[::-1])
+
+
+async def test_passages_end_after_so_many_bytes(
+    journal: Journal, begin: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("s1", "s2"):
+        fence = await begin(name)
+        sizes = (10, 1000, 10, 10)
+        await journal.save(Commit(fence, 1, [NewEvent("x", {"text": size * "é"}) for size in sizes]))
+    monkeypatch.setattr(passage, "MOST_BYTES", 300)
+    found = await passages(journal, WantedEvents(types=["x"]))
+    assert found == [
+        [("s2", 2), ("s2", 3)],
+        [("s2", 4), ("s2", 5), ("s1", 2), ("s1", 3)],
+        [("s1", 4), ("s1", 5)],
+    ]
+    monkeypatch.setattr(passage, "MOST_BYTES", 1)
+    found = await passages(journal, WantedEvents(types=["x"]))
+    assert [each for part in found for each in part] == [
+        (name, seq) for name in ("s2", "s1") for seq in range(2, 6)
+    ]
+    assert max(map(len, found)) == 1
+
+
+async def test_passages_have_events_of_unknown_types(journal: Journal, begin: Any) -> None:
+    fence = await begin("s1")
+    await journal.save(Commit(fence, 1, [NewEvent(type, {}) for type in ("x", "y", "z")]))
+    wanted = WantedEvents(types=["x"], known=["created", "x", "y"])
+    assert await passages(journal, wanted) == [[("s1", 2), ("s1", 4)]]
+    assert await passages(journal, WantedEvents(types=["x"])) == [[("s1", 2)]]
+
+
+def test_passages_name_streams_whose_number_of_events_is_damaged() -> None:
+    heads = [(3, "c", "x"), (2, "b", 4), (1, "a", -1)]
+    chosen, next = passage.spans(heads, None)
+    read = passage.passage(chosen, next, [(2, 1, "x", 0.0, "{}")], False)
+    assert [each.stream for each in read.events] == ["b"]
+    assert read.damaged == {"c": "'x' is no number of events", "a": "'-1' is no number of events"}
+    cut = passage.passage(chosen, next, [(2, 1, "x", 0.0, "{}")], True)
+    assert (cut.next, list(cut.damaged)) == ((2, 1), ["c"])
