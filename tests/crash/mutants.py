@@ -1855,11 +1855,11 @@ MEMBERS = (
     (
         "postgres: a save that fails fails its group",
         Edit(
-            "runtime.journal.postgres.group:SaveGroups._answered",
-            'logger.debug("a group of %d saves was undone: %s", len(group), answer)',
+            "runtime.journal.postgres.group:WriteGroups._answered",
+            'logger.debug("a group of %d writes was undone: %s", len(group), answer)',
             """
-            for job in group:
-                job.failure = UnknownStream(str(answer))
+            for each in group:
+                each.failure = JournalUnavailable(str(answer))
             """,
         ),
         (f"{GROUPS}::test_save_that_fails_fails_alone",),
@@ -1881,14 +1881,15 @@ MEMBERS = (
     (
         "postgres: a save that is refused counts as done with its group",
         Edit(
-            "runtime.journal.postgres.group:SaveGroups._answered",
+            "runtime.journal.postgres.group:WriteGroups._answered",
             """
-            for number, at in saves.done(result):
-                group[number - 1].at = at
+            for number, at in saves.done(results.pop()):
+                saved[number - 1][0].answer = at
             """,
             """
-            for job in group:
-                job.at = 0.0
+            results.pop()
+            for work, _ in saved:
+                work.answer = 0.0
             """,
         ),
         (f"{GROUPS}::test_save_without_its_right_disturbs_no_other",),
@@ -1898,9 +1899,73 @@ MEMBERS = (
         Edit(
             "runtime.journal.postgres.pipeline_queue:PipelineQueue._exchange",
             "each.failure = copy(failure)",
-            "each.at = 0.0",
+            "each.answer = 0.0",
         ),
         (f"{GROUPS}::test_group_that_did_not_arrive_can_be_repeated",),
+    ),
+    (
+        "postgres: a write that is refused counts as done with its group",
+        Edit(
+            "runtime.journal.postgres.group:WriteGroups._answered",
+            "next((number for number, in rows_of(result)), None)",
+            "0",
+        ),
+        (f"{GROUPS}::test_write_that_is_refused_disturbs_no_other",),
+    ),
+    (
+        "postgres: in a group, a delivery does not look at its key",
+        Words(
+            "runtime.journal.postgres.grouped_writes:_DELIVER",
+            "AND inbox.key = $4 AND open <> 2)",
+            "AND inbox.key = $4 AND open = 3)",
+        ),
+        (f"{GROUPS}::test_write_that_is_refused_disturbs_no_other",),
+    ),
+    (
+        "postgres: in a group, a delivery counts before the lock",
+        Words("runtime.journal.postgres.grouped_writes:_HELD", "> 0", ">= 0"),
+        (f"{GROUPS}::test_locked_stream_holds_up_no_other_write",),
+    ),
+    (
+        "postgres: a group waits for the lock of a stream",
+        Words("runtime.journal.postgres.grouped_writes:_LOCK", " SKIP LOCKED", ""),
+        (f"{GROUPS}::test_locked_stream_holds_up_no_other_write",),
+    ),
+    (
+        "postgres: in a group, the stream of a living member is claimed",
+        Words(
+            "runtime.journal.postgres.grouped_writes:_OTHER_LIVES",
+            "other.until > journal_now()",
+            "other.until < journal_now()",
+        ),
+        (f"{GROUPS}::test_stream_of_another_member_is_not_claimed_in_a_group",),
+    ),
+    (
+        "postgres: in a group, an old fence releases a stream",
+        Words("runtime.journal.postgres.grouped_writes:_RELEASE", "AND epoch = $3", "AND $3 = $3"),
+        (f"{GROUPS}::test_write_that_is_refused_disturbs_no_other",),
+    ),
+    (
+        "postgres: in a group, a stream with open commands is released",
+        Words("runtime.journal.postgres.grouped_writes:_RELEASE", "key <> ALL($4)", "key = ANY($4)"),
+        (f"{GROUPS}::test_write_that_is_refused_disturbs_no_other",),
+    ),
+    (
+        "postgres: in a group, a request takes a stream with open commands",
+        Words("runtime.journal.postgres.grouped_writes:_DELIVER", "AND NOT kept.waits", ""),
+        (FOLLOWING,),
+    ),
+    (
+        "postgres: in a group, a request takes a stream whose work is moving",
+        Words("runtime.journal.postgres.grouped_writes:_DELIVER", "kept.work <> 1 AND", ""),
+        (FOLLOWING,),
+    ),
+    (
+        "postgres: a group keeps a stream whose first command is refused",
+        Edit(
+            "runtime.journal.postgres.grouped_writes:deliver", "new.limit == 0 or '' in new.unless", "False"
+        ),
+        (INBOX,),
     ),
     (
         "postgres: a group waits for a stream that another transaction has locked",

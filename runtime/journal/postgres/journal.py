@@ -5,7 +5,7 @@
 `pool.py`      connections, and threads that wait for them
 `intake.py`    commands and decisions
 `save.py`      saves: one, or a group, as one statement
-`group.py`     groups of saves, on a connection of their own
+`group.py`     groups of writes, on a connection of their own; `grouped_writes.py` has statements of theirs
 `pipeline.py`  such a connection, which trio drives without a thread
 `binary.py`    values in PostgreSQL's binary format
 `pipeline_queue.py` operations of many tasks on such a connection
@@ -66,8 +66,8 @@ from ..question import (
 from ..store_address import LEASE
 from ..summary import Among, Census, NamedKind, Page, Row
 from ..vote import Vote, Voted
-from . import intake, note_table, owners, passages, reads, save, stream_reads, tables
-from .group import SaveGroups
+from . import grouped_writes, intake, note_table, owners, passages, reads, save, stream_reads, tables
+from .group import WriteGroups
 from .hints import TOPIC, HintChannel
 from .owners import OwnMember
 from .pool import LONGEST, Pool, check_sessions
@@ -76,7 +76,7 @@ from .read_queue import ReadQueue
 T = TypeVar("T")
 
 CONNECTIONS = 8
-"""Maximum number of connections of the pool. There are five more: for groups of saves, for reads of
+"""Maximum number of connections of the pool. There are five more: for groups of writes, for reads of
 streams, for the lease, to send hints, and to receive them."""
 
 
@@ -109,7 +109,7 @@ async def open_postgres(
         await until_available(lambda: _within(LONGEST, pool.run(lambda db: check_sessions(db, dsn))))
         name = await until_available(lambda: pool.run(tables.migrate))
         hints = HintChannel(EventBus(), sender, dsn, f"stopgo_{name}"[:60])  # of at most 63 bytes
-        writer, reader = SaveGroups(dsn, pool, on_commit), ReadQueue(dsn, pool)
+        writer, reader = WriteGroups(dsn, pool, on_commit), ReadQueue(dsn, pool)
         async with trio.open_nursery() as nursery:
             for task in (
                 hints.send,
@@ -138,7 +138,7 @@ async def _within(seconds: float, operation: Awaitable[T]) -> T:
 
 @attrs.frozen
 class Pipelines:
-    writer: SaveGroups
+    writer: WriteGroups
     reads: ReadQueue
 
 
@@ -173,7 +173,9 @@ class PostgresJournal:
 
     async def deliver(self, command: NewCommand) -> DeliveryOutcome:
         text = json_text.dump(command.body)
-        result = await self._pool.run(lambda db: intake.deliver(db, self._member, command, text))
+        result: DeliveryOutcome = Accepted()
+        if await self._writer.write(grouped_writes.deliver(self._member, command, text)) is None:
+            result = await self._pool.run(lambda db: intake.deliver(db, self._member, command, text))
         if isinstance(result, Accepted):
             self._changed(command.stream)
         return result
@@ -206,21 +208,26 @@ class PostgresJournal:
     # -------------------------------------------------------------- writing
 
     async def claim(self, stream: str) -> Fence | Owned:
-        return await self._pool.run(lambda db: owners.claim(db, self._member, stream))
+        epoch = await self._writer.write(grouped_writes.claim(self._member, stream))
+        if epoch is None:
+            return await self._pool.run(lambda db: owners.claim(db, self._member, stream))
+        return Fence(stream, self.member, int(epoch))
 
     async def owns(self, fence: Fence) -> bool:
         return await self._reads.read(stream_reads.owns(fence))
 
     async def release(self, fence: Fence, leave: Collection[str] = ()) -> bool:
         left = list(leave)
-        released = await self._pool.run(lambda db: owners.release(db, fence, left))
+        released: bool | None = True
+        if await self._writer.write(grouped_writes.release(fence, left)) is None:
+            released = await self._pool.run(lambda db: owners.release(db, fence, left))
         if released:
             self._changed(fence.stream)
         return released is not False
 
     async def save(self, commit: Commit) -> Saved:
         it = save.prepare(commit, self._member.version)
-        at = await self._writer.save(it)
+        at = await self._writer.write(save.encoded(it))
         if at is None:
             began = time.perf_counter()
             saved = await self._pool.run(lambda db: save.save(db, it))

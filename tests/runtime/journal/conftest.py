@@ -47,7 +47,9 @@ class DatabaseWall(Wall):
 
 LOCAL_STORES = ["memory", "sqlite", "sqlite-inline"]
 """The stores whose members share a process."""
-STORES = [*LOCAL_STORES, pytest.param("postgres", marks=pytest.mark.postgres)]
+POSTGRES = {"postgres": True, "postgres-alone": False}
+"""Whether the operations are made in groups, or each alone on a connection of the pool."""
+STORES = [*LOCAL_STORES, *(pytest.param(each, marks=pytest.mark.postgres) for each in POSTGRES)]
 
 
 @pytest.fixture
@@ -63,12 +65,17 @@ async def journal(request: pytest.FixtureRequest, tmp_path: Path, wall: Wall) ->
     if request.param == "memory":
         yield MemoryJournal(wall)
         return
-    if request.param == "postgres":
+    if request.param in POSTGRES:
         async with open_postgres(request.getfixturevalue("database").dsn) as postgres:
+            _group(postgres, is_grouped=POSTGRES[request.param])
             yield postgres
         return
     async with open_sqlite(tmp_path / "data", wall=wall, inline=request.param == "sqlite-inline") as opened:
         yield opened
+
+
+def _group(journal: PostgresJournal, *, is_grouped: bool) -> None:
+    journal._writer._is_running = journal._reads._is_running = is_grouped
 
 
 LEASE = 10.0
@@ -101,10 +108,11 @@ async def members(request: pytest.FixtureRequest, tmp_path: Path, wall: Wall) ->
     if request.param == "memory":
         yield await _both(MemoryJournal(wall, lease=LEASE, member="a"), wall)
         return
-    if request.param == "postgres":
+    if request.param in POSTGRES:
         async with open_postgres(
             request.getfixturevalue("database").dsn, lease=LEASE, member="a"
         ) as postgres:
+            _group(postgres, is_grouped=POSTGRES[request.param])
             yield await _both(postgres, wall)
         return
     inline = request.param == "sqlite-inline"

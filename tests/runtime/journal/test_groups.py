@@ -1,12 +1,14 @@
-"""Groups of saves on PostgreSQL: what a save may not do to the others of its group."""
+"""Groups of writes on PostgreSQL: what a write may not do to the others of its group."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any
 
+import attrs
 import psycopg
 import pytest
 import trio
@@ -18,13 +20,25 @@ from stopgo.runtime.journal.errors import (
     JournalError,
     JournalUnavailable,
     QuestionTaken,
+    UnknownStream,
 )
-from stopgo.runtime.journal.ownership import Fence
+from stopgo.runtime.journal.ownership import Fence, Owned
 from stopgo.runtime.journal.postgres import group as group_module
 from stopgo.runtime.journal.postgres import pipeline_queue as queue_module
 from stopgo.runtime.journal.postgres import pool as pool_module
 from stopgo.runtime.journal.postgres.journal import PostgresJournal, open_postgres
-from stopgo.runtime.journal.protocol import Commit, NewCommand, NewEvent, NewIntent, Saved, SettleIntent
+from stopgo.runtime.journal.protocol import (
+    Accepted,
+    Commit,
+    KeyReused,
+    NewCommand,
+    NewEvent,
+    NewIntent,
+    NotAccepted,
+    Repeated,
+    Saved,
+    SettleIntent,
+)
 from stopgo.runtime.journal.question import CloseQuestion, NewQuestion
 from stopgo.runtime.journal.summary import Summary
 from tests.postgres_server import Database
@@ -62,20 +76,24 @@ async def begun(journal: PostgresJournal, count: int) -> list[Fence]:
     return fences
 
 
-async def saved_together(journal: PostgresJournal, *commits: Commit) -> list[Outcome]:
-    """The outcomes of saves that wait at the same time."""
-    outcomes: dict[int, Outcome] = {}
+async def together(*writes: Callable[[], Awaitable[Any]]) -> list[Any]:
+    """The outcomes of writes that wait at the same time."""
+    outcomes: dict[int, object] = {}
 
-    async def save(number: int) -> None:
+    async def write(number: int) -> None:
         try:
-            outcomes[number] = await journal.save(commits[number])
+            outcomes[number] = await writes[number]()
         except (JournalError, ValueError) as error:
             outcomes[number] = error
 
     async with trio.open_nursery() as nursery:
-        for number in range(len(commits)):
-            nursery.start_soon(save, number)
-    return [outcomes[number] for number in range(len(commits))]
+        for number in range(len(writes)):
+            nursery.start_soon(write, number)
+    return [outcomes[number] for number in range(len(writes))]
+
+
+async def saved_together(journal: PostgresJournal, *commits: Commit) -> list[Outcome]:
+    return await together(*[partial(journal.save, each) for each in commits])
 
 
 def kinds(outcomes: list[Outcome]) -> list[type[Outcome]]:
@@ -236,6 +254,165 @@ async def test_stream_that_is_locked_holds_up_no_other(database: Database) -> No
         assert await lengths(a, fences) == [2, 2, 2]
 
 
+# ------------------------------------------------------------------ other writes
+
+
+def message(stream: str, key: str, **conditions: Any) -> NewCommand:
+    return NewCommand(stream, key, "message", {"text": key}, **conditions)
+
+
+async def test_writes_of_all_kinds_are_one_commit(database: Database) -> None:
+    async with opened(database.dsn) as (a, sizes):
+        fences = await begun(a, 3)
+        sizes.clear()
+        outcomes = await together(
+            partial(a.deliver, message("new", "k", new=True, follow=True)),
+            partial(a.deliver, message("s0", "k")),
+            partial(a.save, Commit(fences[0], 1, ADDED)),
+            partial(a.claim, "s1"),
+            partial(a.release, fences[2], ["first"]),
+        )
+        assert sizes == [5]
+        accepted, also_accepted, saved, fence, is_released = outcomes
+        assert (accepted, also_accepted, type(saved), is_released) == (Accepted(), Accepted(), Saved, True)
+        assert fence.epoch > fences[1].epoch
+        assert [await a.owns(each) for each in (*fences, fence)] == [True, False, False, True]
+        assert await a.owners(["new"]) == {"new": "a"}
+        found = [[each.key for each in await a.inbox(stream)] for stream in ("new", "s0", "s1")]
+        assert found == [["k"], ["first", "k"], ["first"]]
+        assert (await a.inbox("s0"))[1].body == {"text": "k"}
+
+
+UNLESS, NOT_BEHIND = frozenset({""}), frozenset({"message"})
+REFUSED: list[tuple[str, Callable[[PostgresJournal, Fence], Awaitable[object]], object]] = [
+    ("repeated", lambda a, _: a.deliver(NewCommand("s1", "first", "message", {})), Repeated(None)),
+    ("key reused", lambda a, _: a.deliver(message("s1", "first")), KeyReused()),
+    ("full", lambda a, _: a.deliver(message("s1", "k", limit=0)), NotAccepted("full")),
+    ("status", lambda a, _: a.deliver(message("s1", "k", unless=UNLESS)), NotAccepted("status", "")),
+    ("behind", lambda a, _: a.deliver(message("s1", "k", not_behind=NOT_BEHIND)), NotAccepted("behind")),
+    ("unknown", lambda a, _: a.deliver(message("unknown", "k")), NotAccepted("unknown_stream")),
+    ("nothing to claim", lambda a, _: a.claim("unknown"), UnknownStream),
+    ("open commands", lambda a, fence: a.release(fence), False),
+    ("old fence", lambda a, fence: a.release(Fence("s1", "a", fence.epoch - 1), ["first"]), True),
+    ("no text", lambda a, _: a.deliver(message("s1", "\ud800")), UnicodeEncodeError),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("write", "expected"), [each[1:] for each in REFUSED], ids=[each[0] for each in REFUSED]
+)
+async def test_write_that_is_refused_disturbs_no_other(
+    database: Database, write: Callable[[PostgresJournal, Fence], Awaitable[object]], expected: object
+) -> None:
+    async with opened(database.dsn) as (a, sizes):
+        fences = await begun(a, 3)
+        sizes.clear()
+        saved, outcome, accepted = await together(
+            partial(a.save, Commit(fences[0], 1, ADDED)),
+            partial(write, a, fences[1]),
+            partial(a.deliver, message("s2", "k")),
+        )
+        assert (type(saved), accepted) == (Saved, Accepted())
+        assert outcome == expected or type(outcome) is expected
+        assert sizes == [2]
+        assert await a.owns(fences[1])
+        assert [each.key for each in await a.inbox("s1")] == ["first"]
+
+
+async def test_stream_of_another_member_is_not_claimed_in_a_group(database: Database) -> None:
+    async with opened(database.dsn, "a") as (a, _), opened(database.dsn, "b") as (b, sizes):
+        fences = await begun(a, 2)
+        outcomes = await together(
+            partial(b.claim, "s0"),
+            partial(b.deliver, message("s1", "k", follow=True)),
+            partial(b.deliver, message("new", "k", new=True)),
+        )
+        assert outcomes == [Owned("a"), Accepted(), Accepted()]
+        assert sizes == [2]
+        assert [await a.owns(fence) for fence in fences] == [True, True]
+
+
+async def test_save_that_fails_takes_no_other_write_along(database: Database) -> None:
+    async with opened(database.dsn) as (a, _):
+        fences = await begun(a, 3)
+        failed, accepted, fence, is_released = await together(
+            partial(a.save, Commit(fences[0], 1, settle=[SettleIntent("unknown", 1, "finished")])),
+            partial(a.deliver, message("new", "k", new=True)),
+            partial(a.claim, "s1"),
+            partial(a.release, fences[2], ["first"]),
+        )
+        assert (type(failed), accepted, is_released) == (JournalError, Accepted(), True)
+        assert await a.owns(fence)
+        assert [each.key for each in await a.inbox("new")] == ["k"]
+
+
+@pytest.mark.parametrize("kind", ["deliver", "claim", "release"])
+async def test_locked_stream_holds_up_no_other_write(database: Database, kind: str) -> None:
+    async with opened(database.dsn) as (a, sizes):
+        fences = await begun(a, 3)
+        sizes.clear()
+
+        def write(place: int) -> Callable[[], Awaitable[object]]:
+            match kind:
+                case "deliver":
+                    return partial(a.deliver, message(f"s{place}", "k"))
+                case "claim":
+                    return partial(a.claim, f"s{place}")
+                case _:
+                    return partial(a.release, fences[place], ["first"])
+
+        with psycopg.connect(database.dsn) as other:
+            other.execute("SELECT FROM stream WHERE name = 's1' FOR NO KEY UPDATE")
+            async with trio.open_nursery() as nursery:
+                done: list[int] = []
+
+                async def make(place: int) -> None:
+                    await write(place)()
+                    done.append(place)
+
+                for place in range(3):
+                    nursery.start_soon(make, place)
+                await until(lambda: len(done) == 2)
+                assert (sorted(done), sizes) == ([0, 2], [2]), "the group has not waited"
+                other.rollback()
+
+
+async def test_limits_hold_in_the_groups_of_several_members(database: Database) -> None:
+    async with (
+        opened(database.dsn, "a") as (a, _),
+        opened(database.dsn, "b") as (b, _),
+        opened(database.dsn, "c") as (c, _),
+    ):
+        names = [f"s{number}" for number in range(24)]
+        new = [
+            partial(each.deliver, message(name, f"{each.member}{number}", new=True, limit=2))
+            for number in range(2)
+            for name in names
+            for each in (a, b, c)
+        ]
+        assert Counter(await together(*new)) == {Accepted(): 48, NotAccepted("full"): 96}
+        assert [len(await a.inbox(name)) for name in names] == [2] * 24
+
+
+async def test_writes_whose_answers_are_lost_can_be_repeated(wire: Wire) -> None:
+    async with opened(wire.dsn) as (a, sizes):
+        fences = await begun(a, 2)
+        writes: list[Callable[[], Awaitable[object]]] = [
+            partial(a.deliver, message("new", "k", new=True)),
+            partial(a.claim, "s0"),
+            partial(a.release, fences[1], ["first"]),
+        ]
+        await a.release(Fence("s0", "a", 0))  # all statements are prepared then
+        sizes.clear()
+        with wire.losing_answers():
+            assert [type(each) for each in await together(*writes)] == [JournalUnavailable] * 3
+        assert sizes == []
+        known, fence, is_released = await together(*writes)
+        assert (known, is_released) == (Repeated(None), True)
+        assert [await a.owns(each) for each in (fence, fences[1])] == [True, False]
+        assert [each.key for each in await a.inbox("new")] == ["k"]
+
+
 # ------------------------------------------------------------------ texts and sizes
 
 
@@ -286,6 +463,8 @@ async def test_group_whose_answer_is_lost_can_be_repeated(wire: Wire) -> None:
     async with opened(wire.dsn) as (a, sizes):
         fences = await begun(a, 3)
         commits = [Commit(fence, 1, ADDED, intents=[NewIntent("c", 1, "once", {})]) for fence in fences]
+        with pytest.raises(Fenced):
+            await a.save(attrs.evolve(commits[0], expected_seq=7))  # the statement is prepared then
         sizes.clear()
         with wire.losing_answers():
             assert kinds(await saved_together(a, *commits)) == [JournalUnavailable] * 3

@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stopgo.runtime.event_bus import Subscription
-from stopgo.runtime.journal.errors import JournalError, JournalTooNew, JournalUnavailable
+from stopgo.runtime.journal.errors import Fenced, JournalError, JournalTooNew, JournalUnavailable
 from stopgo.runtime.journal.ownership import HINTS_LOST, Hint
 from stopgo.runtime.journal.postgres import hints as hints_module
 from stopgo.runtime.journal.postgres import pool as pool_module
@@ -24,7 +24,7 @@ from stopgo.runtime.journal.postgres.hints import parsed, payloads
 from stopgo.runtime.journal.postgres.journal import PostgresJournal, open_postgres
 from stopgo.runtime.journal.postgres.pool import Pool, check_sessions, connect
 from stopgo.runtime.journal.postgres.tables import STEPS, Connection, migrate, sql
-from stopgo.runtime.journal.protocol import Accepted, Commit, NewCommand, NewEvent, NewIntent, Saved
+from stopgo.runtime.journal.protocol import Accepted, Commit, NewCommand, NewEvent, NewIntent, Repeated, Saved
 from stopgo.runtime.journal.question import NewQuestion, Won
 from tests.postgres_server import Database, PostgresServer, pooler
 from tests.postgres_wire import Wire, wire_to
@@ -379,22 +379,24 @@ async def test_write_whose_answer_was_lost_can_be_repeated(database: Database, w
     async with opened(wire.dsn, "a") as a:
         await a.deliver(NewCommand("s", "first", "create", {}, new=True))
         fence = await claimed(a, "s")
-        await a.save(Commit(fence, 0))  # whose connection exists then
         events, intents = [NewEvent("a", {"n": 1})], [NewIntent("call", 1, "once", {})]
         questions = [NewQuestion("q", "tool", {})]
 
-        async def save() -> Saved:
-            return await a.save(Commit(fence, 0, events, intents=intents, questions=questions))
+        async def save(seq: int = 0) -> Saved:
+            return await a.save(Commit(fence, seq, events, intents=intents, questions=questions))
 
+        with pytest.raises(Fenced):
+            await save(7)  # whose statement is prepared then
         with wire.losing_answers(), pytest.raises(JournalUnavailable):
             await save()
         assert (await row_of(a, "s")).last_seq == 1, "it was committed"
         assert (await save()).first_seq == 1
         assert len(await a.events_since("s", 0)) == len(await intents_of(a, "s")) == 1
-        # The first round trip of these gets no answer, so they are rolled back.
+        await a.deliver(NewCommand("s", "first", "create", {}))  # whose statements are prepared then
         with wire.losing_answers(), pytest.raises(JournalUnavailable):
             await a.deliver(NewCommand("s", "k", "message", {}))
-        assert await a.deliver(NewCommand("s", "k", "message", {})) == Accepted()
+        assert await a.deliver(NewCommand("s", "k", "message", {})) == Repeated(None), "it was committed"
+        # The first round trip of these gets no answer, so they are rolled back.
         with wire.losing_answers(), pytest.raises(JournalUnavailable):
             await a.decide("q", {}, "d")
         assert isinstance(await a.decide("q", {}, "d"), Won)
