@@ -18,6 +18,7 @@ from typing import Any, Concatenate, ParamSpec, Self, cast, overload
 import attrs
 import trio
 
+from ...runtime.journal.errors import BadCursor
 from ...runtime.journal.protocol import NotAccepted, Notes
 from ..access.principal import KEY_PREFIX, Principal
 from ..approvals.kinds import Approval
@@ -33,6 +34,7 @@ from ..gate.policies import StoredPolicy, stored_policies
 from ..log.words.events import Origin
 from ..log.words.inbox import Cancel, Complete, Create, Delete, Resume, Say
 from ..log.writer.topics import EVERYTHING
+from ..replay.call_page import CallPage, call_page
 from ..replay.policy_use import PolicyUse, policy_uses
 from ..tools.pictures import Picture
 from ..tools.registry import AcceptTools, NotFound
@@ -115,6 +117,22 @@ class Agent(AgentReads):
         self._require("view")
         with errors.journal_as_agent_error():
             return await policy_uses(self._journal)
+
+    async def recorded_calls(
+        self, *, since: float = 0.0, limit: int = 1000, cursor: str | None = None
+    ) -> CallPage:
+        """Return a page of the calls of all conversations, newest conversation first, with the verdicts on
+        them and what people decided.
+
+        Conversations without an event from `since` on, in UTC seconds since the epoch, may be left out. A
+        page may be empty before the end. What cannot be read is counted.
+        """
+        self._require("administer")
+        with errors.journal_as_agent_error():
+            try:
+                return await call_page(self._journal, since=since, limit=limit, cursor=cursor)
+            except BadCursor as error:
+                raise errors.bad_cursor() from error
 
     @property
     def policy_revision(self) -> str:

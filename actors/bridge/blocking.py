@@ -122,6 +122,7 @@ class BlockingAgent:
     fleet = _blocking(Agent.fleet)
     policies = _blocking(Agent.policies)
     policy_uses = _blocking(Agent.policy_uses)
+    recorded_calls = _blocking(Agent.recorded_calls)
     readiness = _blocking(Agent.readiness)
 
     def tools(self) -> tuple[ListedTool, ...]:

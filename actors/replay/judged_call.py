@@ -42,7 +42,6 @@ import attrs
 
 from ...config.sections.agent_config import AgentConfig
 from ...config.sections.nodes import Node, children_of
-from ...runtime.journal.protocol import Json
 from ..approvals.requirement import Requirement
 from ..gate.conditions import Searches
 from ..gate.gate import (
@@ -115,21 +114,21 @@ class CallsJudge:
     """Judges calls in the order of their conversations."""
 
     _config: AgentConfig
-    _stored: Mapping[str, Json]
-    """The policies of the journal, by revision."""
     policy: Policy
     _places: _Places
     """The nodes that call tools, by name, with their place in the tree."""
+    stored: dict[str, Mapping[str, Any]] = attrs.field(factory=dict)
+    """The policies of the journal, by revision."""
     _kinds: dict[tuple[Any, ...], _CallKind] = attrs.field(factory=dict)
     _conversation: str = ""
     _differs: bool = False
     """A call of this conversation would have gone otherwise."""
 
     @classmethod
-    def of(cls, config: AgentConfig, stored: Mapping[str, Json]) -> CallsJudge:
+    def of(cls, config: AgentConfig) -> CallsJudge:
         """`config` is the new file."""
         policy = Policy.of(config, config.agent, config.rule_secrets)
-        return cls(config, stored, policy, _places(config.agent, root_scope(config), (), {}))
+        return cls(config, policy, _places(config.agent, root_scope(config), (), {}))
 
     def judge(self, call: RecordedCall) -> JudgedCall:
         if call.stream != self._conversation:
@@ -153,7 +152,7 @@ class CallsJudge:
         facts = call.facts
         if facts is None:
             return "no facts on record"
-        if facts.policy not in self._stored:
+        if facts.policy not in self.stored:
             return "its policy is not in the journal"
         if call.node not in self._places:
             return "the file has no such node"
@@ -212,7 +211,7 @@ class CallsJudge:
 
     def _has_same_tools(self, facts: VerdictFacts) -> bool:
         """Whether the same servers offered the same tools under the same names."""
-        return bool(self._stored[facts.policy].get("tools") == self.policy.content["tools"])
+        return bool(self.stored[facts.policy].get("tools") == self.policy.content["tools"])
 
     def _is_in_place(self, call: RecordedCall) -> bool:
         return keys.places(call.key) == self._places[call.node][1]

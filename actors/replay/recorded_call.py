@@ -22,13 +22,13 @@ be read, or a call went on although no decision about it is on record, then what
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal, TypeAlias
 
 import attrs
 import trio
 
-from ...runtime.journal.passage import JournalReader, Passage, StoredEvent, WantedEvents
+from ...runtime.journal.passage import JournalReader, PassagePlace, StoredEvent, WantedEvents
 from ...runtime.journal.rows import object_of
 from ..approvals.requirement import Requirement
 from ..common.stored_json import exactly, from_json
@@ -99,6 +99,9 @@ class Damage:
         if len(self.named) < MOST_NAMED:
             self.named.setdefault(stream, why)
 
+    def copy(self) -> Damage:
+        return Damage(self.events, dict(self.named)) if self.events else NO_DAMAGE
+
     def merge(self, other: Damage) -> None:
         self.events += other.events
         for stream, why in other.named.items():
@@ -106,50 +109,78 @@ class Damage:
                 self.named.setdefault(stream, why)
 
 
+NO_DAMAGE = Damage()
+"""For readers only."""
+
+
+@attrs.frozen
+class Boundary:
+    """A place between two turns, from which calls can be read again."""
+
+    place: PassagePlace
+    is_damaged: bool
+    """An earlier event of the conversation cannot be read."""
+    damage: Damage
+    """What could not be read up to here."""
+
+
 @attrs.define(eq=False)
 class CallReader:
     """Reads calls from passages, in their order. Has the calls of one turn in memory."""
 
+    _begin: Boundary | None = None
+    """Where the reading begins, if that is within a conversation."""
     damage: Damage = attrs.field(factory=Damage)
+    turn: Boundary | None = None
+    """The beginning of the turn whose calls come next, if there is one."""
+    index: int = 0
+    """The index of the call that was given last among the calls of its turn."""
+    is_damaged: bool = False
+    """An event of the conversation so far cannot be read."""
     _stream: str = ""
-    _turn: str = ""
+    _number: str = ""
+    """The number of the turn."""
     _calls: dict[str, RecordedCall] = attrs.field(factory=dict)
     _replies: dict[str, StoredEvent] = attrs.field(factory=dict)
     _verdicts: dict[str, Any] = attrs.field(factory=dict)
     """The facts of calls as they are stored, by key."""
     _questions: dict[str, str | None] = attrs.field(factory=dict)
     """The keys of calls by the ids of the approvals about them; None: it is about something else."""
-    _is_damaged: bool = False
     _is_turn_damaged: bool = False
 
-    def read(self, passage: Passage) -> Iterable[RecordedCall]:
+    def read(self, events: Iterable[StoredEvent]) -> Iterable[RecordedCall]:
         """The calls of the turns that these events end."""
-        for stream, why in passage.damaged.items():
-            self.damage.add(stream, why)
-        for event in passage.events:
+        for event in events:
             if event.stream != self._stream:
                 yield from self.rest()
-                self._stream, self._is_damaged = event.stream, False
+                self._stream = event.stream
+                begin, self._begin = self._begin, None
+                self.is_damaged = (
+                    begin is not None and begin.place.stream == event.number and begin.is_damaged
+                )
             try:
                 if event.type not in TYPES:
-                    raise ValueError(f"{str(event.type)[:40]!r} is no type of an event")
+                    why = f"{str(event.type)[:40]!r} is no type of an event"
+                    raise ValueError(why if event.seq else event.body)
                 if type(event.at) is not float:
                     raise TypeError(f"{str(event.at)[:40]!r} is no time")
                 key, body = self._parsed(event)
-                if key is not None and (turn := key.partition("/")[0]) != self._turn:
+                if key is not None and (turn := key.partition("/")[0]) != self._number:
                     yield from self.rest()
-                    self._turn = turn
+                    before = PassagePlace(event.number, event.seq - 1)
+                    self._number, self.turn = turn, Boundary(before, self.is_damaged, self.damage.copy())
                 if body is not None:
                     self._take(event, key, body)
                 elif key is not None:
                     self._replies[key] = event
             except (LookupError, TypeError, ValueError) as error:
-                self._is_damaged = self._is_turn_damaged = True
+                self.is_damaged = self._is_turn_damaged = True
                 self.damage.add(event.stream, f"event {event.seq}: {type(error).__name__}: {error}")
 
     def rest(self) -> Iterable[RecordedCall]:
         """The calls of the last turn, at the end or before another one."""
-        for call in self._calls.values():
+        for index, call in enumerate(self._calls.values()):
+            self.index = index
             if call.answer == "pending" and self._is_turn_damaged:
                 call.answer = "unknown"
             yield call
@@ -157,7 +188,7 @@ class CallReader:
         self._replies.clear()
         self._verdicts.clear()
         self._questions.clear()
-        self._turn, self._is_turn_damaged = "", False
+        self._number, self.turn, self._is_turn_damaged = "", None, False
 
     def _parsed(self, event: StoredEvent) -> tuple[str | None, Mapping[str, Any] | None]:
         """The key of an event, if it has one, and its body, if it is needed now."""
@@ -232,7 +263,7 @@ class CallReader:
         if not isinstance(arguments, Mapping | None):
             raise TypeError("the arguments are no object")
         call = RecordedCall(event.stream, event.seq, event.at, key, node, tool, server, facts, arguments)
-        call.after_damage = self._is_damaged
+        call.after_damage = self.is_damaged
         return call
 
     def _add_unsent(self, event: StoredEvent, body: Mapping[str, Any]) -> None:
@@ -288,6 +319,10 @@ def _decide(call: RecordedCall, event: StoredEvent, body: Mapping[str, Any]) -> 
     call.waited = event.at - call.at
 
 
+MOST_AT_ONCE = 100
+"""Events that are read without a pause, in which an agent does something else."""
+
+
 async def read_calls(
     journal: JournalReader,
     take: Callable[[RecordedCall], bool],
@@ -302,10 +337,16 @@ async def read_calls(
     reader, at = CallReader(), None
     while True:
         passage = await journal.passage(wanted, at)
-        for call in reader.read(passage):
-            if not take(call):
+        for events in batched(passage.events):
+            if not all(map(take, reader.read(events))):
                 return reader.damage
+            await trio.lowlevel.checkpoint()
         if (at := passage.next) is None:
             all(map(take, reader.rest()))
             return reader.damage
-        await trio.lowlevel.checkpoint()
+
+
+def batched(events: Sequence[StoredEvent]) -> Iterable[Sequence[StoredEvent]]:
+    """The events in parts of `MOST_AT_ONCE`."""
+    for start in range(0, len(events), MOST_AT_ONCE):
+        yield events[start : start + MOST_AT_ONCE]

@@ -156,17 +156,17 @@ class Replay:
     """Judges calls and reports on them."""
 
     _judge: CallsJudge
-    _texts: Mapping[str, str]
-    """The rules of the stored policies in words, by id."""
+    _texts: dict[str, str]
+    """Rules in words, by id."""
     _secrets: Secrets
     _wanted: CallFilter
     report: ReplayReport
 
     @classmethod
-    def of(cls, config: AgentConfig, stored: Mapping[str, Json], wanted: CallFilter) -> Replay:
-        """`config` is the new file, `stored` the policies of the journal by revision."""
-        judge = CallsJudge.of(config, stored)
-        rules = [rule for content in (*stored.values(), judge.policy.content) for rule in content["rules"]]
+    def of(cls, config: AgentConfig, wanted: CallFilter) -> Replay:
+        """`config` is the new file."""
+        judge = CallsJudge.of(config)
+        own_rules = judge.policy.content["rules"]
         secrets = Secrets()
         callees: tuple[McpServerConfig | RemoteAgentConfig, ...] = (
             *config.mcp_servers,
@@ -174,10 +174,14 @@ class Replay:
         )
         own = [secret for each in callees for secret in secrets_of(each)]
         secrets.learn_written("configuration", filter(None, (*own, *config.rule_secrets)))
-        report = ReplayReport(
-            rules={rule["id"]: RuleUse(rule["text"]) for rule in judge.policy.content["rules"]}
-        )
-        return cls(judge, {rule["id"]: rule["text"] for rule in rules}, secrets, wanted, report)
+        report = ReplayReport(rules={rule["id"]: RuleUse(rule["text"]) for rule in own_rules})
+        return cls(judge, {rule["id"]: rule["text"] for rule in own_rules}, secrets, wanted, report)
+
+    def learn(self, revision: str, content: Mapping[str, Any]) -> None:
+        """A policy of the journal. It has to be known before the calls that it has judged."""
+        self._judge.stored[revision] = content
+        for rule in content["rules"]:
+            self._texts.setdefault(rule["id"], rule["text"])
 
     @property
     def is_full(self) -> bool:

@@ -115,6 +115,23 @@ _NODE: Mapping[str, Any] = {
     "tools": None,
     "agents": [],
 }
+_CALL = s.PolicyCall(
+    conversation=ex.CONVERSATION_ID,
+    seq=4,
+    at=ex.AT,
+    key="1/:1.0",
+    node="agent",
+    tool="wipe",
+    server="desk",
+    verdict={"action": "ask", "policy": "5feceb66ffc86f38", "rule": "9f86d081", "hints": "D"},
+    arguments={"name": "lamp"},
+    unfit=False,
+    judged_anew=False,
+    asked=1,
+    answer="approved",
+    waited=2.5,
+    after_damage=False,
+)
 
 POLICY = (
     Operation(
@@ -127,7 +144,7 @@ POLICY = (
                 "The policy",
                 s.PolicyBody(
                     **_REVISION,
-                    policy={"format": 1, "contradiction_asks": False, "rules": [_RULE], "nodes": [_NODE]},
+                    policy={"format": 2, "contradiction_asks": False, "rules": [_RULE], "nodes": [_NODE]},
                 ),
             ),
             error(404, "`policy_not_found`: no revision of the history"),
@@ -152,6 +169,30 @@ POLICY = (
                 ),
             ),
         ),
+    ),
+    Operation(
+        "listPolicyCalls",
+        "GET /policy/calls",
+        "List the calls that were judged, with all that the gate has read",
+        (
+            Response(200, "The calls", s.PolicyCalls(calls=[_CALL], damaged=0, broken={})),
+            INVALID,
+        ),
+        (
+            query(
+                "since",
+                "UTC seconds since the epoch; conversations without a later event may be left out",
+                int,
+                minimum=0,
+                default=0,
+            ),
+            query(
+                "limit", "Maximum number of calls; a page also ends with 4 MiB", int, minimum=1, maximum=1000
+            ),
+            query("cursor", "`next_cursor` of the previous page"),
+        ),
+        description="For `stopgo policy replay`. Needs the role `admin`. Arguments are not masked. A page "
+        "may be empty and still have a `next_cursor`.",
     ),
 )
 

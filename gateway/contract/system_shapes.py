@@ -157,6 +157,43 @@ class PolicyHistory(Shape):
     revisions: Sequence[UsedPolicy] = about("First loaded first.")
 
 
+class PolicyCall(Shape):
+    """A call that was judged, with the facts of the first verdict on it."""
+
+    conversation: str = about("Id of the conversation.")
+    seq: int = about("The number of the event with the verdict.")
+    at: Time = about("Its time.")
+    key: str = about("The key of the call.")
+    node: str = about("The node that made it.")
+    tool: str = about("The name of the tool; if there is none, the name that the model called.")
+    server: str = about("The server of the tool; empty if there is no such tool.")
+    verdict: Mapping[str, Any] | None = maybe(
+        "The facts of the verdict, as in the [event](events.md). Absent if an early version judged the call."
+    )
+    arguments: Mapping[str, Any] | None = maybe(
+        "The arguments that were judged. Absent if they are not on record."
+    )
+    unfit: bool = about("Whether the arguments do not fit the tool, or cannot be read.")
+    judged_anew: bool = about("Whether it was judged again, on other facts.")
+    asked: int = about("Number of questions to people whether it may run.")
+    requires: Mapping[str, Any] | None = maybe("Who had to approve it.")
+    answer: Literal["approved", "edited", "rejected", "expired", "void", "pending", "unknown"] | None = maybe(
+        "What people decided. Absent if nobody was asked."
+    )
+    waited: float | None = maybe("Seconds from the first question to the decision.")
+    edited: Mapping[str, Any] | None = maybe("The arguments as a person has edited them.")
+    after_damage: bool = about("Whether an earlier event of the conversation cannot be read.")
+
+
+class PolicyCalls(Shape):
+    """A page of the calls that were judged."""
+
+    calls: Sequence[PolicyCall] = about("Newest conversation first; in each, the oldest call first.")
+    next_cursor: str | None = maybe("The `cursor` of the next page, if there is one.")
+    damaged: int = about("Number of events since the last page that cannot be read.")
+    broken: Mapping[str, str] = about("The first conversations with such events, and why.")
+
+
 class FleetNode(Shape):
     """A process of the agent."""
 

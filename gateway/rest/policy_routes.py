@@ -9,8 +9,12 @@ import attrs
 
 from ...actors.agent.agent import Agent
 from ...actors.common.errors import no_policy
+from ...actors.common.stored_json import to_json
 from ...actors.gate.policies import StoredPolicy
+from ...actors.replay.call_page import MOST_CALLS
 from ...actors.replay.policy_use import PolicyUse
+from ...actors.replay.recorded_call import RecordedCall
+from ...actors.tools.verdict_facts import VerdictFacts
 from ..contract import system_shapes as s
 from ..http import query
 from ..http.request import HttpRequest
@@ -24,7 +28,7 @@ class PolicyRoutes:
 
     def views(self) -> Mapping[str, View]:
         """By id of the operation."""
-        return {"getPolicy": self.read, "listPolicies": self.history}
+        return {"getPolicy": self.read, "listPolicies": self.history, "listPolicyCalls": self.calls}
 
     async def read(self, request: HttpRequest) -> Reply:
         agent = self.agent.acting_as(request.principal)
@@ -42,6 +46,23 @@ class PolicyRoutes:
         revisions = [self._used(each, uses.get(each.revision)) for each in found]
         return reply(s.PolicyHistory(revisions=revisions))
 
+    async def calls(self, request: HttpRequest) -> Reply:
+        args = request.args
+        query.known(args, ("since", "limit", "cursor"))
+        page = await self.agent.acting_as(request.principal).recorded_calls(
+            since=query.number(args, "since", default=0, least=0),
+            limit=query.number(args, "limit", default=MOST_CALLS, least=1, most=MOST_CALLS),
+            cursor=query.text(args, "cursor"),
+        )
+        return reply(
+            s.PolicyCalls(
+                calls=list(map(_call, page.calls)),
+                next_cursor=page.next_cursor,
+                damaged=page.damage.events,
+                broken=page.damage.named,
+            )
+        )
+
     def _used(self, policy: StoredPolicy, use: PolicyUse | None) -> s.UsedPolicy:
         if use is None:
             return s.UsedPolicy(**self._about(policy), verdicts=0)
@@ -55,3 +76,31 @@ class PolicyRoutes:
             "current": policy.revision == self.agent.policy_revision,
             "rules": len(policy.content["rules"]),
         }
+
+
+def _call(call: RecordedCall) -> s.PolicyCall:
+    return s.PolicyCall(
+        conversation=call.stream,
+        seq=call.seq,
+        at=timestamp(call.at),
+        key=call.key,
+        node=call.node,
+        tool=call.tool,
+        server=call.server,
+        verdict=None if call.facts is None else _facts(call.facts),
+        arguments=call.arguments,
+        unfit=call.unfit,
+        judged_anew=call.judged_anew,
+        asked=call.asked,
+        requires=to_json(call.requires),
+        answer=call.answer,
+        waited=call.waited,
+        edited=call.edited,
+        after_damage=call.after_damage,
+    )
+
+
+def _facts(facts: VerdictFacts) -> Mapping[str, Any]:
+    """The facts that the body of the call does not have itself."""
+    of_verdict = attrs.fields_dict(VerdictFacts)
+    return {name: value for name, value in to_json(facts).items() if name in of_verdict}

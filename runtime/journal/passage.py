@@ -3,6 +3,9 @@
 Streams come in the order of their numbers, newest first, and the events of a stream in their own order. Each
 passage is read by itself, so that no transaction lasts, and a stream that grows meanwhile is read as far as
 it goes when it is reached. Bodies come as they are stored: a reader parses those that it needs.
+
+Nothing is left out silently: an event whose type no program wrote comes, too, and in place of a stream whose
+number of events is damaged comes an event with the seq 0, whose body says so.
 """
 
 from __future__ import annotations
@@ -61,8 +64,6 @@ class Passage:
     events: Sequence[StoredEvent]
     next: PassagePlace | None
     """None: all has been read."""
-    damaged: Mapping[str, str] = attrs.field(factory=dict)
-    """The streams that cannot be read, and why."""
 
 
 class JournalReader(Protocol):
@@ -136,4 +137,5 @@ def passage(
         next = PassagePlace(*rows[-1][:2])
         read = [each for each in read if each.stream >= next.stream]
     events = [StoredEvent(names[row[0]], *row[1:], row[0]) for row in rows]
-    return Passage(events, next, {each.name: each.problem for each in read if each.problem})
+    events += [StoredEvent(each.name, 0, "", 0.0, each.problem, each.stream) for each in read if each.problem]
+    return Passage(sorted(events, key=lambda each: -each.number), next)

@@ -64,6 +64,7 @@ OFF_LOOP = "tests/actors/gate/test_off_loop.py"
 ROUTER_TESTS = "tests/actors/nodes/test_router.py"
 ARGUMENTS = "tests/actors/tools/test_arguments.py"
 VERDICT_FACTS = "tests/actors/calls/test_verdict_facts.py"
+CALL_PAGES = "tests/actors/replay/test_call_page.py"
 JUDGED_CALLS = "tests/actors/replay/test_judged_calls.py"
 POLICY_REPLAY = "tests/gateway/test_policy_replay.py"
 EXPIRY = "tests/actors/gate/test_expiry.py"
@@ -2106,8 +2107,8 @@ REPLAYS = (
         "replay: a call is compared with the policy of another process",
         Edit(
             "actors.replay.judged_call:CallsJudge._has_same_tools",
-            "self._stored[facts.policy]",
-            "[*self._stored.values()][-1]",
+            "self.stored[facts.policy]",
+            "[*self.stored.values()][-1]",
         ),
         (JUDGED_CALLS,),
     ),
@@ -2131,13 +2132,23 @@ REPLAYS = (
         (JUDGED_CALLS,),
     ),
     (
+        "replay: the next page forgets that an earlier event is damaged",
+        Edit("actors.replay.recorded_call:CallReader.read", "begin.is_damaged", "False"),
+        (CALL_PAGES,),
+    ),
+    (
         "replay: events of unknown types are left out",
         Edit("actors.replay.recorded_call:read_calls", "ALL_TYPES", "()"),
         (POLICY_REPLAY,),
     ),
     (
         "replay: a stream whose number of events is damaged is left out",
-        Edit("actors.replay.recorded_call:CallReader.read", "passage.damaged.items()", "()"),
+        Edit(
+            "runtime.journal.passage:passage",
+            "[StoredEvent(each.name, 0, '', 0.0, each.problem, each.stream)"
+            " for each in read if each.problem]",
+            "[]",
+        ),
         (POLICY_REPLAY,),
     ),
 )

@@ -37,7 +37,9 @@ from stopgo.actors.log.words.inbox import Received
 from stopgo.actors.log.words.outcomes import Replied
 from stopgo.actors.models.messages.messages import ToolCall
 from stopgo.actors.models.messages.usage import StepUsage
+from stopgo.actors.replay.call_page import CallPage
 from stopgo.actors.replay.policy_use import PolicyUse
+from stopgo.actors.replay.recorded_call import Damage
 from stopgo.actors.servers.health import Health, PartHealth
 from stopgo.actors.tools.catalogue import Catalogue
 from stopgo.actors.tools.tool import Hints, Tool
@@ -161,6 +163,10 @@ class FakeAgent:
     async def policy_uses(self) -> Mapping[str, PolicyUse]:
         await self._read("policy_uses", (), {})
         return {POLICY.revision: PolicyUse(2, AT, AT)}
+
+    async def recorded_calls(self, **options: Any) -> CallPage:
+        await self._read("recorded_calls", (), options)
+        return CallPage((), None, Damage())
 
     async def _command(self, name: str, args: tuple[Any, ...], options: dict[str, Any]) -> Turn:
         await self._read(name, args, options)

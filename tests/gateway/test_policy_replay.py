@@ -8,15 +8,22 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
 import trio
 from trio.testing import MockClock
 
+from stopgo.gateway.cli.client.agent_client import AgentClient, ServerError
 from stopgo.gateway.cli.main import main
+from stopgo.runtime.journal.errors import JournalUnavailable
+from stopgo.runtime.journal.postgres.journal import open_postgres
+from stopgo.runtime.journal.postgres.postgres_reader import read_postgres
 from stopgo.runtime.journal.sqlite.sqlite_journal import FILE, open_sqlite
 from tests.actors.replay.test_judged_calls import NO, lived
 from tests.actors.several_members import YES
 from tests.actors.world import World, call, wall
+from tests.fleet.cluster import url_of
+from tests.postgres_server import PostgresServer
 
 SAME = "mcp_servers: [{name: tools, command: none}]\n"
 RULES = "approval:\n  rules:\n    - {tool: wipe, then: %s}\n    - {tool: x, then: deny}\n"
@@ -262,3 +269,65 @@ def test_unknown_verdicts_are_told(file: Path, tmp_path: Path, capsys: pytest.Ca
         "stopgo policy replay: the verdict on 2 of 2 calls is unknown (2: the file has no such node)\n"
     )
     assert replay(file, "--strict") == 5
+
+
+# ------------------------------------------------------------------ databases and agents
+
+
+@pytest.mark.postgres
+def test_database(
+    file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], postgres_server: PostgresServer
+) -> None:
+    record(tmp_path, YES, NO)
+    rules(file, "run")
+    assert replay(file, "--json") == 4
+    here = capsys.readouterr().out
+    with postgres_server.empty_schema() as dsn:
+        url = url_of(dsn)
+        assert replay(file, "--journal", url) == 1
+        assert "the database has no journal in the schema" in capsys.readouterr().err
+        assert main(["journal", "copy", str(tmp_path / "data"), url]) == 0
+        capsys.readouterr()
+        assert replay(file, "--json", "--journal", url) == 4
+        assert capsys.readouterr().out == here
+        with psycopg.connect(dsn) as db:
+            db.execute("UPDATE event SET type = 'x' WHERE type = 'approval.resolved'")
+        assert replay(file, "--strict", "--journal", url) == 5
+        with psycopg.connect(dsn) as db:
+            db.execute("UPDATE journal_version SET version = 99")
+        assert replay(file, "--journal", url) == 1
+        assert "has version 99, but this program reads version 1: update it" in capsys.readouterr().err
+
+
+@pytest.mark.postgres
+async def test_nothing_is_written_to_a_database(postgres_server: PostgresServer) -> None:
+    with postgres_server.empty_schema() as dsn:
+        async with open_postgres(dsn):
+            pass
+        async with read_postgres(dsn) as journal:
+            with pytest.raises(JournalUnavailable, match="read-only"):
+                await journal._run(lambda db: db.execute("CREATE TABLE t (a int)"))
+            assert await journal.notes("policy") == {}
+
+
+def test_agent_that_refuses(
+    file: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def refused(_: AgentClient, path: str, **__: str) -> Any:
+        raise ServerError("this needs the role admin", hint="ci has: viewer", status=403)
+
+    monkeypatch.setattr(AgentClient, "get", refused)
+    assert replay(file, "--url", "http://127.0.0.1:1") == 1
+    assert capsys.readouterr().err == "this needs the role admin\nci has: viewer\n"
+
+    async def other(_: AgentClient, path: str, **__: str) -> Any:
+        return {"calls": []}
+
+    monkeypatch.setattr(AgentClient, "get", other)
+    assert replay(file, "--url", "http://127.0.0.1:1") == 1
+    assert "answers in another form: KeyError('damaged')" in capsys.readouterr().err
+
+
+def test_no_agent_at_the_address(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert replay(file, "--url", "http://127.0.0.1:1") == 1
+    assert "no agent answers at http://127.0.0.1:1" in capsys.readouterr().err

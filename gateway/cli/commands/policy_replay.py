@@ -8,18 +8,36 @@ import os
 import re
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ....runtime.journal.store_address import is_postgres
-from ..process.options import FAILED, JOURNAL, WRONG, is_installed, path, wrong
+from ..process.options import (
+    FAILED,
+    JOURNAL,
+    WRONG,
+    add_token_option,
+    base_url,
+    is_installed,
+    path,
+    token_of,
+    wrong,
+)
 
 if TYPE_CHECKING:
     from ....actors.replay.judged_call import Outcome
+    from ....actors.replay.recorded_call import Damage, RecordedCall
     from ....actors.replay.replay_report import CallFilter, Group, ReplayReport
     from ....config.sections.agent_config import AgentConfig
+
+    LearnPolicy: TypeAlias = Callable[[str, Mapping[str, Any]], None]
+    """Gets each policy of the calls, with its revision, before its calls."""
+    TakeCall: TypeAlias = Callable[[RecordedCall], bool]
+    """Gets each call. False: no more calls are wanted."""
+    ReadCalls: TypeAlias = Callable[[LearnPolicy, TakeCall], Awaitable[Damage]]
+    """Gives all calls of a source. Returns what could not be read."""
 
 LOOSENED = 3
 """Exit code: a verdict is less strict."""
@@ -55,6 +73,10 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     source.add_argument(
         "--journal", metavar="URL", type=_url, help="PostgreSQL database with the calls, a postgresql:// URL"
     )
+    source.add_argument(
+        "--url", type=base_url, help="address of a running agent with the calls; needs the role admin"
+    )
+    add_token_option(replay)
     for name, text in (("since", "calls from this time on"), ("until", "calls before this time")):
         replay.add_argument(
             f"--{name}",
@@ -107,26 +129,34 @@ def replay_calls(args: argparse.Namespace) -> int:
     from ....actors.replay.replay_report import CallFilter, summary_json
     from ....config.load import load_config
     from ....runtime.journal.errors import JournalError
+    from ..chat.deciding import tell_refusal
+    from ..client.agent_client import ServerError
     from ..process.interrupt import run_until_interrupted
+    from ..terminal.terminal import Terminal, printable
 
     config = load_config(args.file)
     if args.since is not None and args.until is not None and args.until <= args.since:
         return wrong(args, "--until is not after --since")
     wanted = CallFilter(args.since or 0.0, args.until, args.tool, args.node, args.server, args.limit)
-    address = args.journal or args.data_dir or os.environ.get(JOURNAL) or config.data_dir
-    if is_postgres(address) and not is_installed("postgres", "policy replay"):
-        return WRONG
+    if args.url is not None:
+        read = of_agent(args)
+    else:
+        address = args.journal or args.data_dir or os.environ.get(JOURNAL) or config.data_dir
+        if is_postgres(address) and not is_installed("postgres", "policy replay"):
+            return WRONG
+        read = of_journal(address, wanted.since)
     show = _print_json if args.json else None
     try:
-        report = run_until_interrupted(lambda: replayed(config, address, wanted, show))
+        report = run_until_interrupted(lambda: replayed(config, wanted, read, show))
     except JournalError as error:
         print(f"{args.command.prog}: {error}", file=sys.stderr)
+        return FAILED
+    except ServerError as error:
+        tell_refusal(Terminal.of_this_process(), error)
         return FAILED
     if args.json:
         _print_json({"summary": summary_json(report)})
     else:
-        from ..terminal.terminal import printable
-
         print(*map(printable, report_lines(report, str(args.file))), sep="\n")
     for line in warnings(report):
         print(f"{args.command.prog}: {line}", file=sys.stderr)
@@ -139,28 +169,52 @@ def _print_json(value: Mapping[str, Any]) -> None:
 
 async def replayed(
     config: AgentConfig,
-    address: Path | str,
     wanted: CallFilter,
+    read: ReadCalls,
     show: Callable[[Mapping[str, Any]], None] | None,
 ) -> ReplayReport:
-    """The replay of a journal. `show` gets each call. Raises `JournalError`."""
-    from ....actors.gate.policies import stored_policies
-    from ....actors.replay.recorded_call import RecordedCall, read_calls
+    """The replay of the calls that `read` gives. `show` gets each of them. Raises what `read` raises."""
     from ....actors.replay.replay_report import Replay
+
+    replay = Replay.of(config, wanted)
+
+    def take(call: RecordedCall) -> bool:
+        judged = replay.take(call)
+        if judged is not None and show is not None:
+            show(replay.call_json(judged))
+        return not replay.is_full
+
+    replay.report.damage = await read(replay.learn, take)
+    return replay.report
+
+
+def of_journal(address: Path | str, since: float) -> ReadCalls:
+    """The calls of a journal. Raises `JournalError`."""
+    from ....actors.gate.policies import stored_policies
+    from ....actors.replay.recorded_call import read_calls
     from ....runtime.stores.read_journal import read_journal
 
-    async with read_journal(address) as journal:
-        stored = {each.revision: each.content for each in await stored_policies(journal)}
-        replay = Replay.of(config, stored, wanted)
+    async def read(learn: LearnPolicy, take: TakeCall) -> Damage:
+        async with read_journal(address) as journal:
+            for each in await stored_policies(journal):
+                learn(each.revision, each.content)
+            return await read_calls(journal, take, since=since)
 
-        def take(call: RecordedCall) -> bool:
-            judged = replay.take(call)
-            if judged is not None and show is not None:
-                show(replay.call_json(judged))
-            return not replay.is_full
+    return read
 
-        replay.report.damage = await read_calls(journal, take, since=wanted.since)
-        return replay.report
+
+def of_agent(args: argparse.Namespace) -> ReadCalls:
+    """The calls of a running agent. Raises ServerError."""
+    from ..client.agent_client import open_client
+    from .remote_calls import read_remote_calls
+
+    bearer = token_of(args)
+
+    async def read(learn: LearnPolicy, take: TakeCall) -> Damage:
+        async with open_client(args.url, bearer) as client:
+            return await read_remote_calls(client, learn, take, args.since or 0.0)
+
+    return read
 
 
 def exit_code(report: ReplayReport, *, strict: bool) -> int:

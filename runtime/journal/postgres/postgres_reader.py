@@ -29,6 +29,7 @@ async def read_postgres(dsn: str) -> AsyncIterator[PostgresReader]:
             read, or there is none.
     """
     pool = Pool(dsn, trio.CapacityLimiter(1))
+    failed: Exception | None = None
     try:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(pool.watch)
@@ -36,10 +37,13 @@ async def read_postgres(dsn: str) -> AsyncIterator[PostgresReader]:
             try:
                 await reader.check()
                 yield reader
-            finally:
-                nursery.cancel_scope.cancel()
+            except Exception as error:
+                failed = error  # raised outside: the nursery would put it into a group
+            nursery.cancel_scope.cancel()
     finally:
         pool.close()
+    if failed is not None:
+        raise failed
 
 
 @attrs.frozen

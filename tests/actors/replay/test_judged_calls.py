@@ -38,8 +38,9 @@ async def replay_of(
     config = world.config()
     world.settings = before
     journal = journal or world.journal
-    stored = {each.revision: each.content for each in await stored_policies(journal)}
-    replay = Replay.of(config, stored, wanted)
+    replay = Replay.of(config, wanted)
+    for each in await stored_policies(journal):
+        replay.learn(each.revision, each.content)
     found: list[JudgedCall] = []
 
     def take(call: RecordedCall) -> bool:
@@ -296,7 +297,7 @@ class Edited:
     async def passage(self, wanted: WantedEvents, at: PassagePlace | None = None) -> Passage:
         found = await self.journal.passage(wanted, at)
         events = [self.change(each) for each in found.events]
-        return Passage(events, found.next, found.damaged)
+        return Passage(events, found.next)
 
     async def notes(self, kind: str, *, after: int = 0) -> Any:
         return await self.journal.notes(kind, after=after)

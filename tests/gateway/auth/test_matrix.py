@@ -78,6 +78,7 @@ ROWS: Mapping[str, Row] = {
     "GET /fleet": Row(LOOK),
     "GET /policy": Row(LOOK),
     "GET /policy/history": Row(LOOK),
+    "GET /policy/calls": Row(ADMINISTER),
     "POST /halt": Row(ADMINISTER, {"reason": "r"}),
     "POST /unhalt": Row(ADMINISTER, {}),
     "POST /tools/{name}/accept": Row(ADMINISTER, {"hash": "0"}),

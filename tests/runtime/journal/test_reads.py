@@ -523,7 +523,7 @@ def test_passages_name_streams_whose_number_of_events_is_damaged() -> None:
     heads = [(3, "c", "x"), (2, "b", 4), (1, "a", -1)]
     chosen, next = passage.spans(heads, None)
     read = passage.passage(chosen, next, [(2, 1, "x", 0.0, "{}")], False)
-    assert [each.stream for each in read.events] == ["b"]
-    assert read.damaged == {"c": "'x' is no number of events", "a": "'-1' is no number of events"}
+    assert [(each.stream, each.seq) for each in read.events] == [("c", 0), ("b", 1), ("a", 0)]
+    assert read.events[0].body == "'x' is no number of events"
     cut = passage.passage(chosen, next, [(2, 1, "x", 0.0, "{}")], True)
-    assert (cut.next, list(cut.damaged)) == ((2, 1), ["c"])
+    assert (cut.next, [each.stream for each in cut.events]) == ((2, 1), ["c", "b"])
