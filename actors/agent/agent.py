@@ -36,6 +36,7 @@ from ..log.words.inbox import Cancel, Complete, Create, Delete, Resume, Say
 from ..log.writer.topics import EVERYTHING
 from ..replay.call_page import CallPage, call_page
 from ..replay.policy_use import PolicyUse, policy_uses
+from ..replay.rule_report import RuleReport
 from ..tools.pictures import Picture
 from ..tools.registry import AcceptTools, NotFound
 from ..tools.tokens import Token
@@ -117,6 +118,15 @@ class Agent(AgentReads):
         self._require("view")
         with errors.journal_as_agent_error():
             return await policy_uses(self._journal)
+
+    async def policy_report(self) -> RuleReport:
+        """Return what each rule has decided in the last 30 days, and what people decided about its calls.
+
+        A report is made at most once a minute, of the newest 100,000 calls.
+        """
+        self._require("view")
+        with errors.journal_as_agent_error():
+            return await self._cast.reports.get(self._journal, self._cast.services.logs.wall())
 
     async def recorded_calls(
         self, *, since: float = 0.0, limit: int = 1000, cursor: str | None = None

@@ -50,6 +50,7 @@ from ..models import spending as spent
 from ..models.model_actors import ModelActors, OpenModel, most_calls
 from ..models.providers.client import open_client
 from ..models.spending import Spending
+from ..replay.rule_report import RuleReports
 from ..run.offers import CurrentOffers
 from ..run.services import Services
 from ..servers.authorization import Authorization
@@ -87,6 +88,7 @@ class Cast:
     """Returns a sentence for each tool that the provider of a model refuses."""
     remote_questions: RemoteQuestions
     followed_notes: FollowedNotes
+    reports: RuleReports = attrs.field(factory=RuleReports)
 
 
 class OpenServer(Protocol):

@@ -122,6 +122,7 @@ class BlockingAgent:
     fleet = _blocking(Agent.fleet)
     policies = _blocking(Agent.policies)
     policy_uses = _blocking(Agent.policy_uses)
+    policy_report = _blocking(Agent.policy_report)
     recorded_calls = _blocking(Agent.recorded_calls)
     readiness = _blocking(Agent.readiness)
 

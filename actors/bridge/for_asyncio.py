@@ -132,6 +132,7 @@ class AsyncioAgent:
     fleet = _awaited(Agent.fleet)
     policies = _awaited(Agent.policies)
     policy_uses = _awaited(Agent.policy_uses)
+    policy_report = _awaited(Agent.policy_report)
     recorded_calls = _awaited(Agent.recorded_calls)
     readiness = _awaited(Agent.readiness)
 

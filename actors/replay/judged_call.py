@@ -187,7 +187,8 @@ class CallsJudge:
         if tool is None or not offered(tool, scope):
             found = _CallKind(None, scope)
         else:
-            fitting = tuple(each for each in scope.policy.rules if mismatch(each, tool, scope) is None)
+            rules = (each for each in scope.policy.rules if not each.shadow)
+            fitting = tuple(each for each in rules if mismatch(each, tool, scope) is None)
             found = _CallKind(tool, attrs.evolve(scope, policy=attrs.evolve(scope.policy, rules=fitting)))
         if len(self._kinds) >= MOST_KINDS:
             self._kinds.clear()

@@ -28,6 +28,7 @@ from .operation import (
     header,
     query,
 )
+from .policy_operations import POLICY
 
 MEMBER = s.FleetNode(
     name="37eff7b4d867",
@@ -95,104 +96,6 @@ EMERGENCY = (
         (Response(200, "The agent is not halted", RUNNING),),
         description="A call that waits since then is sent when it is approved. Without a halt, this changes "
         "nothing.",
-    ),
-)
-
-
-_REVISION: Mapping[str, Any] = {
-    "revision": "5feceb66ffc86f38",
-    "since": ex.AT,
-    "current": True,
-    "rules": 1,
-}
-_RULE = {"id": "9f86d081", "text": "approval.rules[0] (tool: wipe): ask", "then": "ask", "tool": "wipe"}
-_NODE: Mapping[str, Any] = {
-    "node": "agent",
-    "rules": ["9f86d081"],
-    "unannotated": "run",
-    "above": {},
-    "servers": None,
-    "tools": None,
-    "agents": [],
-}
-_CALL = s.PolicyCall(
-    conversation=ex.CONVERSATION_ID,
-    seq=4,
-    at=ex.AT,
-    key="1/:1.0",
-    node="agent",
-    tool="wipe",
-    server="desk",
-    verdict={"action": "ask", "policy": "5feceb66ffc86f38", "rule": "9f86d081", "hints": "D"},
-    arguments={"name": "lamp"},
-    unfit=False,
-    judged_anew=False,
-    asked=1,
-    answer="approved",
-    waited=2.5,
-    after_damage=False,
-)
-
-POLICY = (
-    Operation(
-        "getPolicy",
-        "GET /policy",
-        "Read the policy by which calls are judged",
-        (
-            Response(
-                200,
-                "The policy",
-                s.PolicyBody(
-                    **_REVISION,
-                    policy={"format": 2, "contradiction_asks": False, "rules": [_RULE], "nodes": [_NODE]},
-                ),
-            ),
-            error(404, "`policy_not_found`: no revision of the history"),
-        ),
-        (
-            attrs.evolve(
-                query("revision", "A revision of the history; default: that of new runs"),
-                example=_REVISION["revision"],
-            ),
-        ),
-    ),
-    Operation(
-        "listPolicies",
-        "GET /policy/history",
-        "List the revisions of the policy",
-        (
-            Response(
-                200,
-                "The revisions",
-                s.PolicyHistory(
-                    revisions=[s.UsedPolicy(**_REVISION, verdicts=2, first_used=ex.AT, last_used=ex.AT)]
-                ),
-            ),
-        ),
-    ),
-    Operation(
-        "listPolicyCalls",
-        "GET /policy/calls",
-        "List the calls that were judged, with all that the gate has read",
-        (
-            Response(200, "The calls", s.PolicyCalls(calls=[_CALL], damaged=0, broken={})),
-            INVALID,
-        ),
-        (
-            query(
-                "since",
-                "UTC seconds since the epoch; conversations without a later event may be left out",
-                int,
-                minimum=0,
-                default=0,
-            ),
-            query(
-                "limit", "Maximum number of calls; a page also ends with 4 MiB", int, minimum=1, maximum=1000
-            ),
-            query("cursor", "`next_cursor` of the previous page"),
-        ),
-        description="For `stopgo policy replay`. Needs the role `admin`. Arguments are not masked. A page "
-        "may be empty and still have a `next_cursor`.",
     ),
 )
 

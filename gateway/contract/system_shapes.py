@@ -157,6 +157,82 @@ class PolicyHistory(Shape):
     revisions: Sequence[UsedPolicy] = about("First loaded first.")
 
 
+class _CallFigures(Shape):
+    """Figures about calls of the last 30 days."""
+
+    hits_24h: int = about("Number of the calls in the last 24 hours.")
+    hits_7d: int = about("In the last 7 days.")
+    hits_30d: int = about("In the last 30 days.")
+    last_hit: Time | None = maybe("The time of the last of them. Absent without a call.")
+    approved: int = about("Calls that people approved as they were.")
+    edited: int = about("Calls that people approved with other arguments.")
+    rejected: int = about("Calls that people rejected.")
+    expired: int = about("Calls that were not decided in time.")
+    median_wait_seconds: float | None = maybe("Half of the decisions took no longer. Absent without any.")
+
+
+class ShadowFigures(Shape):
+    """Calls for which a shadow rule would have decided something."""
+
+    action: Action = about("What the rule would have decided.")
+    was: Action = about("What the gate decided.")
+    hits_30d: int = about("Number of the calls in the last 30 days.")
+
+
+class RuleFigures(_CallFigures):
+    """What a rule decided, or would have decided while it was a shadow rule."""
+
+    id: str = about("The id of the rule.")
+    text: str = about("The rule in words.")
+    then: Action = about("What it decides.")
+    shadow: bool = about("Whether it is a shadow rule now.")
+    current: bool = about("Whether it is in the policy of new runs.")
+    shadow_verdicts: Sequence[ShadowFigures] = about("What it would have decided as a shadow rule.")
+
+
+class SettingFigures(_CallFigures):
+    """What a setting or a hint decided, for calls that no rule matches."""
+
+    text: str = about("The setting or hint in words.")
+
+
+class ToolFigures(_CallFigures):
+    """The calls of a tool."""
+
+    server: str = about("The server of the tool.")
+    tool: str = about("The tool, as models see it.")
+    ran: int = about("Calls that ran without a question.")
+    asked: int = about("Calls that asked.")
+    denied: int = about("Calls that were denied.")
+
+
+class DamagedConversation(Shape):
+    """A conversation with events that cannot be read."""
+
+    conversation_id: str = about("The conversation.")
+    problem: str = about("The first problem.")
+
+
+class PolicyReport(Shape):
+    """What the rules of the policy decided in the last 30 days, and what people decided about these calls."""
+
+    revision: str = about("The revision of the policy of new runs.")
+    at: Time = about("The time of the report, which may be a minute old.")
+    since: Time = about("30 days before.")
+    calls: int = about("Number of the calls since then.")
+    unknown: int = about("Those whose verdict is not on record. They count for their tools only.")
+    cut: bool = about("Whether older calls were left out, because there are more than the 100,000 newest.")
+    rules: Sequence[RuleFigures] = about(
+        "The rules of the policy of new runs in their order, then earlier rules that decided calls."
+    )
+    settings: Sequence[SettingFigures] = about("Those that decided calls, the most frequent first.")
+    tools: Sequence[ToolFigures] = about("By server and name.")
+    damaged_events: int = about("Number of the events that cannot be read, and are left out.")
+    damaged: Sequence[DamagedConversation] | None = maybe(
+        "The first conversations with such events; only for those who may administer the agent."
+    )
+
+
 class PolicyCall(Shape):
     """A call that was judged, with the facts of the first verdict on it."""
 

@@ -60,6 +60,7 @@ def passed_routes() -> Iterator[ProxyRoute]:
     yield ProxyRoute("GET", "/page/agent")
     yield ProxyRoute("GET", "/page/sign-in")
     yield ProxyRoute("GET", "/page/approvals/{uuid}")
+    yield ProxyRoute("GET", "/page/approvals/{uuid}/calls")
     yield ProxyRoute("POST", "/page/markdown")
     yield ProxyRoute("GET", "/login")
     yield ProxyRoute("GET", "/login/callback")

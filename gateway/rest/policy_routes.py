@@ -7,6 +7,7 @@ from typing import Any
 
 import attrs
 
+from ...actors.access.rights import may
 from ...actors.agent.agent import Agent
 from ...actors.common.errors import no_policy
 from ...actors.common.stored_json import to_json
@@ -19,6 +20,7 @@ from ..contract import system_shapes as s
 from ..http import query
 from ..http.request import HttpRequest
 from ..http.responses import Reply, View, reply
+from .policy_report_view import report_view
 from .views import timestamp
 
 
@@ -28,7 +30,12 @@ class PolicyRoutes:
 
     def views(self) -> Mapping[str, View]:
         """By id of the operation."""
-        return {"getPolicy": self.read, "listPolicies": self.history, "listPolicyCalls": self.calls}
+        return {
+            "getPolicy": self.read,
+            "listPolicies": self.history,
+            "reportPolicy": self.report,
+            "listPolicyCalls": self.calls,
+        }
 
     async def read(self, request: HttpRequest) -> Reply:
         agent = self.agent.acting_as(request.principal)
@@ -45,6 +52,13 @@ class PolicyRoutes:
         found, uses = await agent.policies(), await agent.policy_uses()
         revisions = [self._used(each, uses.get(each.revision)) for each in found]
         return reply(s.PolicyHistory(revisions=revisions))
+
+    async def report(self, request: HttpRequest) -> Reply:
+        query.known(request.args, ())
+        agent = self.agent.acting_as(request.principal)
+        names = request.principal is None or may(request.principal, "administer")
+        found = await agent.policy_report(), await agent.policies()
+        return reply(report_view(*found, agent.policy_revision, names_damage=names))
 
     async def calls(self, request: HttpRequest) -> Reply:
         args = request.args

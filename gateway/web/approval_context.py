@@ -3,7 +3,7 @@ the question, and earlier decisions."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ...actors.agent.agent import Agent
@@ -12,6 +12,7 @@ from ...actors.approvals.kinds import Approval
 from ...actors.approvals.tool_approval import ToolQuestion
 from ...actors.gate.gate import PolicyScope, policy_scopes, root_scope
 from ...actors.gate.halt import RULE
+from ...actors.replay.rule_report import CallFigures
 from ...actors.tools.tool import Tool
 from ...config.text.interpolate import escape
 from ...config.text.values import from_plain
@@ -36,6 +37,23 @@ async def context_view(agent: Agent, uuid: str) -> dict[str, Any]:
     }
 
 
+async def calls_view(agent: Agent, uuid: str) -> dict[str, Any]:
+    """The calls of an approval's tool in 30 days, and those of them that the suggested rule would run: how
+    many ran, and what people decided about the others. Raises `AgentError`, also ``role_required``."""
+    approval = await agent.approval(uuid)
+    report = await agent.policy_report()
+    nodes = report.tools.get((approval.asked.server or "", approval.asked.tool_name), {})
+    place = _first_place(_scope_of(agent, approval.asked.node))
+    own = {each.node for each in _scopes(agent) if _first_place(each) == place}
+    would_run = CallFigures.sum(found for node, found in nodes.items() if node in own)
+    return {
+        "calls": CallFigures.sum(nodes.values()).hits[-1],
+        "would_run": would_run.hits[-1],
+        "ran": would_run.actions["run"],
+        **{answer: would_run.answers[answer] for answer in ("approved", "edited", "rejected")},
+    }
+
+
 def _suggestion(approval: Approval, tool: Tool, agent: Agent) -> str | None:
     """A rule that would run exactly this tool without approval; None if no rule can name it alone, or if the
     call asks because of a halt."""
@@ -55,18 +73,25 @@ def _suggestion(approval: Approval, tool: Tool, agent: Agent) -> str | None:
     return f"# {_where(policy_scope)}\n{yaml}"
 
 
+def _scopes(agent: Agent) -> Iterator[PolicyScope]:
+    return (scope for _, scope in policy_scopes(agent.config.agent, root_scope(agent.config)))
+
+
 def _scope_of(agent: Agent, node: str) -> PolicyScope | None:
-    above = root_scope(agent.config)
-    found = (each for _, each in policy_scopes(agent.config.agent, above) if each.node == node)
-    return next(found, None)
+    return next((each for each in _scopes(agent) if each.node == node), None)
+
+
+def _first_place(policy_scope: PolicyScope | None) -> str:
+    """The node whose rules come first, in words; empty for the rules of the agent file."""
+    rules = () if policy_scope is None else policy_scope.policy.rules
+    owner = rules[0].place.rpartition(" approval.rules[")[0] if rules else ""
+    return owner if owner.startswith("node ") else ""
 
 
 def _where(policy_scope: PolicyScope | None) -> str:
     """The position at which the rule is the first match."""
-    rules = () if policy_scope is None else policy_scope.policy.rules
-    nearest = rules[0].place if rules else ""
-    if nearest.startswith("node "):
-        return f"in {nearest.rpartition(' ')[0]}, before its other rules"
+    if owner := _first_place(policy_scope):
+        return f"in {owner}, before its other rules"
     return "in the agent file, before the other rules"
 
 

@@ -17,7 +17,7 @@ from ..http.request import HttpRequest
 from ..http.responses import Reply, reply
 from ..rest.refused_request import named_on_error
 from .agent_page import agent_view
-from .approval_context import context_view
+from .approval_context import calls_view, context_view
 from .page_files import read_page
 
 MAX_TEXTS = 100
@@ -38,6 +38,8 @@ class WebPage:
         app.add("/page/agent", "page agent", self.about, ["GET"])
         app.add("/page/sign-in", "page sign-in", self.sign_in, ["GET"], public=True)
         app.add("/page/approvals/{uuid}", "page approval", named_on_error(self.agent, self.context), ["GET"])
+        calls = named_on_error(self.agent, self.calls)
+        app.add("/page/approvals/{uuid}/calls", "page approval calls", calls, ["GET"])
 
     async def markdown(self, request: HttpRequest) -> Reply:
         documents = [
@@ -62,6 +64,9 @@ class WebPage:
 
     async def context(self, request: HttpRequest, uuid: str) -> Reply:
         return reply(await context_view(self.agent.acting_as(request.principal), uuid))
+
+    async def calls(self, request: HttpRequest, uuid: str) -> Reply:
+        return reply(await calls_view(self.agent.acting_as(request.principal), uuid))
 
 
 def _texts(body: Mapping[str, Any]) -> list[str]:

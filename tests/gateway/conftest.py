@@ -40,6 +40,7 @@ from stopgo.actors.models.messages.usage import StepUsage
 from stopgo.actors.replay.call_page import CallPage
 from stopgo.actors.replay.policy_use import PolicyUse
 from stopgo.actors.replay.recorded_call import Damage
+from stopgo.actors.replay.rule_report import RuleReport
 from stopgo.actors.servers.health import Health, PartHealth
 from stopgo.actors.tools.catalogue import Catalogue
 from stopgo.actors.tools.tool import Hints, Tool
@@ -163,6 +164,10 @@ class FakeAgent:
     async def policy_uses(self) -> Mapping[str, PolicyUse]:
         await self._read("policy_uses", (), {})
         return {POLICY.revision: PolicyUse(2, AT, AT)}
+
+    async def policy_report(self) -> RuleReport:
+        await self._read("policy_report", (), {})
+        return RuleReport(AT)
 
     async def recorded_calls(self, **options: Any) -> CallPage:
         await self._read("recorded_calls", (), options)

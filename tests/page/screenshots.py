@@ -107,6 +107,21 @@ def agent(tab: Tab) -> None:
     tab.main.text("connected", exact=True).see()
 
 
+def policy(tab: Tab) -> None:
+    tab.main.text("fixed tickets close", exact=True).see()
+    tab.main.text("never hit").first.see()
+
+
+def decide(server: Server) -> None:
+    """Decide some calls of one tool in all ways."""
+    decisions = [{"approved": True}] * 5 + [{"approved": False, "reason": "it came back"}]
+    for number, decision in enumerate(decisions):
+        server.post(f"/approvals/{server.ask_for(f'close EXP-45{number} as fixed')}", decision)
+    edited = {"ticket": "EXP-4599", "resolution": "fixed", "comment": "Fixed in 2.13.5"}
+    uuid = server.ask_for("close EXP-4599 as duplicate")
+    server.post(f"/approvals/{uuid}", {"approved": True, "arguments": edited})
+
+
 def main(folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     servers = Servers()
@@ -135,6 +150,10 @@ def main(folder: Path) -> None:
             take(browser, old.run.url, here, folder / "phone-conversation.png", on_a_phone, **NARROW)
             take(browser, old.run.url, here, folder / "phone-timeline.png", timeline_on_a_phone, **NARROW)
             take(browser, old.run.url, "/#/inbox", folder / "phone-inbox.png", listed, **NARROW)
+            used = servers(data / "used", config=config, env=env)
+            lived_in(used)
+            decide(used)
+            take(browser, used.run.url, "/#/agent/policy", folder / "policy-light.png", policy, **WIDE)
         finally:
             servers.stop_all()
 

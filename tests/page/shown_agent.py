@@ -99,6 +99,14 @@ RULES: list[Json] = [
         "then": "ask",
     },
     {"name": "other deploys ask, too", "tool": "start_rollout", "then": "ask"},
+    {
+        "name": "fixed tickets close",
+        "tool": "close_ticket",
+        "arguments": {"resolution": {"equals": "fixed"}},
+        "then": "run",
+        "shadow": True,
+    },
+    {"name": "no rollbacks by night", "tool": "roll_back", "optional": True, "then": "deny"},
 ]
 
 

@@ -101,6 +101,17 @@ def agent(tab: Tab, shown: Shown) -> None:
     tab.main.text(re.compile("resources_remove")).see()
 
 
+def policy(tab: Tab, shown: Shown) -> None:
+    tab.go("/#/agent/policy")
+    tab.main.text("destructiveHint: true").see()
+
+
+def reasons(tab: Tab, shown: Shown) -> None:
+    approval(tab, shown)
+    tab.main.text("Why it asks").click()
+    tab.main.text(re.compile("would have run")).see()
+
+
 VIEWS = {
     "first visit": first_visit,
     "waiting": waiting,
@@ -115,6 +126,8 @@ VIEWS = {
     "decided": decided,
     "approval": approval,
     "agent": agent,
+    "policy": policy,
+    "reasons": reasons,
 }
 
 
@@ -128,7 +141,7 @@ def test_axe_finds_nothing_serious(
     assert violations(tab) == []
 
 
-PHONE = ("first visit", "waiting", "inbox", "approval", "agent")
+PHONE = ("first visit", "waiting", "inbox", "approval", "agent", "policy", "reasons")
 
 
 @pytest.mark.parametrize("view", [VIEWS[name] for name in PHONE], ids=PHONE)

@@ -1,5 +1,5 @@
 """`stopgo policy`: explains how the gate judges a call, without making it, and shows the policies of an
-agent. `policy_replay` tries other rules on recorded calls."""
+agent. `policy_replay` tries other rules on recorded calls; `policy_report` tells what the rules decided."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from ..process.options import WRONG, add_config_option, add_token_option, add_url_option
-from . import policy_replay
+from . import policy_replay, policy_report
 
 if TYPE_CHECKING:
     from ....actors.gate.gate import Action, PolicyScope
@@ -59,6 +59,7 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         )
     explain.set_defaults(run=explain_call)
     policy_replay.add_parser(commands)
+    policy_report.add_parser(commands)
     show = commands.add_parser(
         "show",
         help="print the policy of a running agent",

@@ -71,7 +71,10 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         help=f"data directory with the calls; default: ${JOURNAL}, else that of NEW.yaml",
     )
     source.add_argument(
-        "--journal", metavar="URL", type=_url, help="PostgreSQL database with the calls, a postgresql:// URL"
+        "--journal",
+        metavar="URL",
+        type=postgres_url,
+        help="PostgreSQL database with the calls, a postgresql:// URL",
     )
     source.add_argument(
         "--url", type=base_url, help="address of a running agent with the calls; needs the role admin"
@@ -100,7 +103,8 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     replay.set_defaults(run=replay_calls, command=replay)
 
 
-def _url(text: str) -> str:
+def postgres_url(text: str) -> str:
+    """The URL of a database, as an argument of a command."""
     if not is_postgres(text):
         raise argparse.ArgumentTypeError("not a postgresql:// URL")
     return text

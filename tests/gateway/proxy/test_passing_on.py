@@ -114,6 +114,7 @@ def test_all_routes_of_the_contract_but_one_are_passed_on() -> None:
         "/page/agent",
         "/page/sign-in",
         "/page/approvals/{uuid}",
+        "/page/approvals/{uuid}/calls",
         "/page/markdown",
     }
 

@@ -1,9 +1,10 @@
 """The page's data about an approval of a real agent."""
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,7 +15,7 @@ from stopgo.actors.common.errors import AgentError
 from stopgo.config.load import load_config
 from stopgo.gateway.servers.resource_store import ResourceStore
 from stopgo.gateway.servers.resources import resource_server
-from stopgo.gateway.web.approval_context import context_view
+from stopgo.gateway.web.approval_context import calls_view, context_view
 
 BEGIN = """name: a
 llm: {model: 'script:replies.yaml'}
@@ -108,6 +109,26 @@ async def test_a_suggestion_goes_before_the_rules_of_the_node(opened: Opened) ->
         view = await context_view(agent, await asked(agent, "add web-1"))
     assert view["rule"]["name"] == 'node "only" approval.rules[0]'
     assert view["suggestion"].startswith('# in node "only", before its other rules\n')
+
+
+async def test_calls_that_the_suggestion_would_have_run(opened: Opened) -> None:
+    async with opened(BEGIN + RULE) as agent:
+        edited = {"approved": True, "arguments": {"name": "web-9", "value": 2}}
+        decisions: list[Mapping[str, Any]] = [{"approved": True}, edited, {"approved": False}]
+        for number, decision in enumerate(decisions):
+            await agent.decide(await asked(agent, f"add web-{number}"), decision)
+        view = await calls_view(agent, await asked(agent, "add web-4"))
+    assert view == {"calls": 4, "would_run": 4, "ran": 0, "approved": 1, "edited": 1, "rejected": 1}
+
+
+async def test_suggestion_in_a_node_runs_no_calls_of_others(opened: Opened) -> None:
+    one = "{type: llm, name: a, prompt: p, approval: {rules: [{then: run, tool: resources_list}]}}"
+    tree = f"agent: {{type: sequential, name: both, agents: [{one}, {{type: llm, name: b, prompt: p}}]}}\n"
+    async with opened(BEGIN + RULE + tree) as agent:
+        first = await agent.decide(await asked(agent, "add web-1"), {"approved": True})
+        [second] = first.conversation.head.pending
+        view = await calls_view(agent, second)
+    assert (view["calls"], view["would_run"], view["approved"]) == (2, 1, 0)
 
 
 async def test_earlier_decisions_are_listed_with_outcomes(opened: Opened) -> None:

@@ -6,6 +6,8 @@ import { test } from "node:test";
 import { partState, withProblems } from "../../../gateway/web/page/agent/agent_parts.js";
 import { days, runs, sums, ticks } from "../../../gateway/web/page/agent/agent_runs.js";
 import { groups, hintWords, outcome, reasonWords } from "../../../gateway/web/page/agent/agent_tools.js";
+import { ruleParts, shadowWords } from "../../../gateway/web/page/agent/policy.js";
+import { answerParts } from "../../../gateway/web/page/core/answer_bar.js";
 import { parse } from "../../../gateway/web/page/core/exact_json.js";
 import { byNode, policyWords, toolPolicies } from "../../../gateway/web/page/core/policy_words.js";
 import { money } from "../../../gateway/web/page/core/times.js";
@@ -137,4 +139,24 @@ test("the nodes of a tree say how many tools ask, where they differ", () => {
   assert.equal(toolPolicies([tool("ask", { a: "run", b: "run" })]), "1 runs");
   const many = Object.fromEntries(["a", "b", "c", "d", "e", "f"].map((name) => [name, name === "f" ? "ask" : "run"]));
   assert.equal(toolPolicies([tool("ask", many)]), "in a, b, c, d and 1 more node: 1 runs; in f: 1 asks");
+});
+
+test("the parts of a rule in words", () => {
+  const text = 'approval.rules[0] "small values" (tool: add; arguments: value; shadow: true): run';
+  assert.deepEqual(ruleParts(text), ["small values", "tool: add; arguments: value"]);
+  assert.deepEqual(ruleParts('node "a (b)" approval.rules[12] (any call): deny'), ['node "a (b)" approval.rules[12]', "any call"]);
+  assert.deepEqual(ruleParts("something else"), ["something else", ""]);
+});
+
+test("what a shadow rule would have decided", () => {
+  const rule = { shadow_verdicts: [
+    { action: "deny", was: "ask", hits_30d: 1 }, { action: "run", was: "deny", hits_30d: 20 },
+  ] };
+  assert.deepEqual(shadowWords(rule), ["1 call asked, and would be denied", "20 calls were denied, and would run"]);
+});
+
+test("a bar has only what happened", () => {
+  const counts = { ran: 0, approved: 86, edited: 2, rejected: 0 };
+  assert.deepEqual(answerParts(counts).map(([name, number]) => [name, number]), [["approved", 86], ["edited", 2]]);
+  assert.deepEqual(answerParts({}), []);
 });

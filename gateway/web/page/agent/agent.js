@@ -5,6 +5,7 @@ import { agentCards, modelTable, serverCards, treeList, withProblems } from "./a
 import { usagePlot } from "./agent_plot.js";
 import { runTable, stats } from "./agent_run_table.js";
 import { days, runs, sums } from "./agent_runs.js";
+import { agentTabs } from "./agent_tabs.js";
 import { toolTable } from "./agent_tools.js";
 import { codeBox } from "../core/code_box.js";
 import { h, icon } from "../core/dom.js";
@@ -17,7 +18,8 @@ const LATER = 2000; // after a change of a run, because several often come toget
 const READ = 200; // conversations
 const FEW = 8; // runs that are shown at first
 
-export function show(main, route, context) {
+export async function show(main, route, context) {
+  if (route.path[1] === "policy") return (await import("./policy.js")).show(main, route, context);
   const page = new AgentPage(main, context);
   page.begin();
   return page;
@@ -49,7 +51,7 @@ class AgentPage {
     const used = heading("Model usage", "14 days, by the day a conversation began");
     main.append(
       h("header", { class: "top" },
-        h("h1", { class: "nowrap" }, "Agent"), h("span", { class: "grow" }),
+        h("h1", { class: "nowrap" }, "Agent"), agentTabs(""), h("span", { class: "grow" }),
         part("since", "span", { class: "small faint ellipsis" })),
       h("div", { class: "scroll" }, h("div", { class: "agent-page" },
         h("section", { class: "stack" }, part("head", "div"), part("stats", "dl", { class: "agent-stats" })),

@@ -103,6 +103,17 @@ class Card {
       this.extra = null; // the card works without it
     }
     if (this.approval && !this.closed) this.renderAround();
+    if (this.extra?.suggestion) this.readCalls();
+  }
+
+  /** Reads how earlier calls of the tool went, for which the agent may need some time. */
+  async readCalls() {
+    try {
+      this.extra.calls = await get(`/page/approvals/${encodeURIComponent(this.uuid)}/calls`);
+    } catch {
+      return; // only for those who may look at the agent
+    }
+    if (this.approval && !this.closed) this.renderAround();
   }
 
   renderFailure(error) {

@@ -2,10 +2,11 @@
 
 import { hintChips, shortValue, summaryOf, whyText } from "./approval_text.js";
 import { differences, isObject } from "./argument_diff.js";
+import { answerBar } from "../core/answer_bar.js";
 import { codeBox } from "../core/code_box.js";
 import { h, icon } from "../core/dom.js";
 import { visible, plural } from "../core/text.js";
-import { timeElement } from "../core/times.js";
+import { count, timeElement } from "../core/times.js";
 
 /** The server's own hints. */
 export function hints(approval, extra) {
@@ -49,7 +50,9 @@ function why(approval, extra, open) {
   } else if (name) {
     parts.push(h("p", { class: "small muted" }, whyText(approval, name)));
   }
-  if (extra?.suggestion) parts.push(suggestion(extra.suggestion, Boolean(rule?.yaml)));
+  if (extra?.suggestion) {
+    parts.push(suggestion(extra.suggestion, Boolean(rule?.yaml)), earlierCalls(extra.calls));
+  }
   if (approval.policy) {
     parts.push(h("p", { class: "small faint" }, "Policy ", h("code", {}, visible(approval.policy))));
   }
@@ -60,6 +63,16 @@ function suggestion(yaml, above) {
   const text = visible(yaml.trimEnd());
   const lead = `To let calls like this run without asking${above ? ", above that rule" : ""}:`;
   return [h("p", { class: "small muted" }, lead), code(text)];
+}
+
+/** How the calls went that the suggested rule would run; null if there are none. */
+function earlierCalls(calls) {
+  if (!Number(calls?.calls)) return null;
+  const lead =
+    `Of the last ${plural(Number(calls.calls), "call")} of this tool, ` +
+    `${count(calls.would_run)} would have run:`;
+  const bar = answerBar(calls, calls.would_run);
+  return h("div", { class: "stack" }, h("p", { class: "small muted" }, lead), bar);
 }
 
 const code = (text, shown = text) => codeBox(h("pre", { class: "code", tabindex: "0" }, shown), text);
