@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from functools import partial
+from operator import attrgetter
 
 import attrs
 import trio
@@ -25,7 +26,6 @@ from ..log.writer.step import step
 from ..models.context_window import TooLarge, fit
 from ..models.messages.messages import (
     AskModel,
-    AssistantMessage,
     ChatMessage,
     Delta,
     ModelFailed,
@@ -76,7 +76,8 @@ async def ask_model(
         iteration=max(1, execute.iteration),
         step=keys.reply(execute.key, call),
         message_id=scope.log.run.started.message_id or "",
-        trimmed=any(not isinstance(each, AssistantMessage) and each.left_out for each in messages),
+        trimmed=any(map(attrgetter("left_out"), messages)),
+        kept=scope.log.state.kept,
     )
     chain = chain_of(spec.model or config.llm.model, spec.fallbacks, config.llm, config.models)
     asking = _Asking(scope, execute, chain, request)

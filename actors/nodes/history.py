@@ -4,13 +4,15 @@ them."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from operator import attrgetter
 
 import attrs
 
 from ...config.sections.nodes import LlmNode
+from ..common.kept_forms import PER_ITEM
 from ..log.fold import past
 from ..log.words import keys
-from ..models.messages.messages import AssistantMessage, ChatMessage, ToolMessage, UserMessage, pictures_in
+from ..models.messages.messages import AssistantMessage, ChatMessage, ToolMessage, UserMessage
 from ..run.scopes import Execute, RunScope
 from ..tools.pictures import surplus
 
@@ -18,14 +20,29 @@ from ..tools.pictures import surplus
 def earlier_turns(scope: RunScope, spec: LlmNode) -> list[ChatMessage]:
     """Return the user messages and final answers of earlier turns, and the node's own calls with their
     results, but nothing of other nodes (FR-004)."""
-    messages: list[ChatMessage] = []
-    if spec.history == "conversation":
-        for turn in scope.earlier:
-            messages.append(UserMessage(turn.user, turn.pictures))
-            messages.extend(_shown(scope, turn.calls.get(spec.name, ())))
-            if turn.answer:  # a provider refuses a message without text
-                messages.append(AssistantMessage(turn.answer))
-    return messages
+    if spec.history != "conversation":
+        return []
+    kept, key = scope.log.state.kept, ("earlier", spec.name)
+    found = kept.take(key, _Earlier) if kept is not None else None
+    if found is None:
+        found = _Earlier()
+    for turn in scope.earlier[found.turns :]:
+        found.messages.append(UserMessage(turn.user, turn.pictures))
+        found.messages.extend(_shown(scope, turn.calls.get(spec.name, ())))
+        if turn.answer:  # a provider refuses a message without text
+            found.messages.append(AssistantMessage(turn.answer))
+    found.turns = len(scope.earlier)
+    if kept is not None:
+        kept.keep(key, found, PER_ITEM * len(found.messages))
+    return found.messages.copy()
+
+
+@attrs.define(eq=False)
+class _Earlier:
+    """The messages of earlier turns for a node. Turns are only added to a state, so the first ones stay."""
+
+    turns: int = 0
+    messages: list[ChatMessage] = attrs.field(factory=list)
 
 
 def this_turn(scope: RunScope, spec: LlmNode, execute: Execute) -> list[ChatMessage]:
@@ -67,11 +84,13 @@ def _shown(scope: RunScope, messages: Iterable[ChatMessage]) -> list[ChatMessage
 def newest_pictures(messages: list[ChatMessage], *, first: bool = False) -> list[ChatMessage]:
     """The messages with as many of the newest pictures as a request may have. `first`: no earlier request had
     the pictures that are left out."""
-    sizes = [len(each.data) for message in messages for each in pictures_in(message)]
-    left = surplus(sizes)
+    pictured = filter(None, map(attrgetter("pictures"), messages))
+    left = surplus([len(each.data) for pictures in pictured for each in pictures])
+    if left == 0:
+        return messages
     shown: list[ChatMessage] = []
     for message in messages:
-        count = len(pictures_in(message))
+        count = len(message.pictures)
         if not isinstance(message, AssistantMessage) and count and left > 0:
             left_out = message.left_out or not first
             message = attrs.evolve(message, pictures=message.pictures[left:], left_out=left_out)

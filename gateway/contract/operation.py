@@ -100,7 +100,7 @@ ACCEPTED = Response(
     202,
     "With `Prefer: respond-async`: the request is on disk; `Location` names the conversation",
     Turn(conversation=ex.NEW),
-    headers={**LOCATION, "Preference-Applied": "`respond-async`"},
+    headers={**LOCATION, "Preference-Applied": "The preferences that the answer follows"},
 )
 INVALID = error(400, "`invalid_request`, or `invalid_cursor`; `field` names the parameter")
 STOPPING = error(

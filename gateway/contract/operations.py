@@ -141,7 +141,13 @@ LIMIT = query(
 CURSOR = query("cursor", "`next_cursor` of the previous page")
 AFTER = query("after", "Only events after this seq", int, default=0)
 DELTAS = query("deltas", "Also deltas of replies and the progress of calls", Literal["true", "false"])
-PREFER = header("Prefer", "`respond-async`: 202 as soon as the request is on disk", Literal["respond-async"])
+_MINIMAL = "`return=minimal`: the answer has only the messages from the user's last one on"
+PREFER = header(
+    "Prefer",
+    f"`respond-async`: 202 as soon as the request is on disk. {_MINIMAL}",
+    Literal["respond-async", "return=minimal", "respond-async, return=minimal"],
+)
+PREFER_MINIMAL = header("Prefer", _MINIMAL, Literal["return=minimal"])
 SESSION = header(
     "X-Session-ID",
     "Session of the new conversation; generated if absent",
@@ -231,6 +237,7 @@ CONVERSATIONS = (
             Response(200, "Cancelled", w.Turn(conversation=ex.ENDED)),
             error(409, "`conversation_read_only`"),
         ),
+        (PREFER_MINIMAL,),
     ),
     Operation(
         "completeConversation",
@@ -240,6 +247,7 @@ CONVERSATIONS = (
             Response(200, "Closed", w.Turn(conversation=ex.changed(ex.NEW, status="completed"))),
             error(409, "`run_in_progress` or `conversation_read_only`"),
         ),
+        (PREFER_MINIMAL,),
     ),
     Operation(
         "resumeConversation",
@@ -250,7 +258,7 @@ CONVERSATIONS = (
             error(400, f"`token_required`, {MALFORMED}"),
             error(409, "`not_waiting_for_credential` or `conversation_read_only`"),
         ),
-        (attrs.evolve(TOKEN, example="Bearer TOKEN"),),
+        (PREFER_MINIMAL, attrs.evolve(TOKEN, example="Bearer TOKEN")),
     ),
     Operation(
         "deleteConversation",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Sequence
 
 from .errors import RequestError
 from .request import Headers, HttpRequest
@@ -78,7 +79,20 @@ def own_key(request: HttpRequest, key: str) -> str:
     return hashlib.sha256(f"{request.principal.id}\n{key}".encode()).hexdigest()
 
 
+RESPOND_ASYNC = "respond-async"
+RETURN_MINIMAL = "return=minimal"
+
+
 def wants_async(headers: Headers) -> bool:
     """Whether the client wants an answer before the work is done (RFC 7240)."""
-    preferences = headers.get("Prefer", "").lower().split(",")
-    return any(preference.partition(";")[0].strip() == "respond-async" for preference in preferences)
+    return RESPOND_ASYNC in _preferences(headers)
+
+
+def wants_minimal(headers: Headers) -> bool:
+    """Whether the client wants no more than it needs (RFC 7240)."""
+    return RETURN_MINIMAL in _preferences(headers)
+
+
+def _preferences(headers: Headers) -> Sequence[str]:
+    given = (each.partition(";")[0] for each in headers.get("Prefer", "").lower().split(","))
+    return ["=".join(part.strip(' \t"') for part in each.split("=")) for each in given]

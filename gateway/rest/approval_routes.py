@@ -61,7 +61,7 @@ class Approvals:
             if error.code not in ("already_decided", "expired", "subject_changed", "void"):
                 raise
             return await self._settled(request, uuid, error)
-        return await (turn_reply(self.agent, turn) if wait else accepted(self.agent, turn))
+        return await (turn_reply(self.agent, request, turn) if wait else accepted(self.agent, request, turn))
 
     async def _named(self, request: HttpRequest, uuid: str) -> Approval:
         approval = await self._for(request).approval(uuid)

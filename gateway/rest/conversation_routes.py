@@ -58,7 +58,7 @@ class Conversations:
             origin=_origin(request),
         )
         location = {"Location": f"/conversations/{turn.conversation.id}"}
-        return await turn_reply(self.agent, turn, status=201, headers=location)
+        return await turn_reply(self.agent, request, turn, 201, location)
 
     async def list(self, request: HttpRequest) -> Reply:
         args = request.args
@@ -90,19 +90,20 @@ class Conversations:
         turn = await send(id, content.text, pictures=content.pictures, key=key, token=token, origin=origin)
         if turn.result is not None and turn.result.not_stored:
             set_conversation(turn.conversation.id, turn.conversation.head.session_id)
-            body = views.not_stored_view(turn, tree=self.agent.config.has_tree)
+            minimal = headers.wants_minimal(request.headers)
+            body = views.not_stored_view(turn, tree=self.agent.config.has_tree, minimal=minimal)
             return await reply_in_parts(body, NOT_STORED[0])
-        return await (turn_reply(self.agent, turn) if wait else accepted(self.agent, turn))
+        return await (turn_reply(self.agent, request, turn) if wait else accepted(self.agent, request, turn))
 
     async def cancel(self, request: HttpRequest, id: str) -> Reply:
         key = headers.post_key(request)
         await request.json(known=())
-        return await turn_reply(self.agent, await self._for(request).cancel(id, key=key))
+        return await turn_reply(self.agent, request, await self._for(request).cancel(id, key=key))
 
     async def complete(self, request: HttpRequest, id: str) -> Reply:
         key = headers.post_key(request)
         await request.json(known=())
-        return await turn_reply(self.agent, await self._for(request).complete(id, key=key))
+        return await turn_reply(self.agent, request, await self._for(request).complete(id, key=key))
 
     async def resume(self, request: HttpRequest, id: str) -> Reply:
         key = headers.post_key(request)
@@ -115,7 +116,9 @@ class Conversations:
                 "a bearer token is required",
                 hint="Send it as `Authorization: Bearer TOKEN`.",
             )
-        return await turn_reply(self.agent, await self._for(request).resume(id, token=token, key=key))
+        return await turn_reply(
+            self.agent, request, await self._for(request).resume(id, token=token, key=key)
+        )
 
     async def delete(self, request: HttpRequest, id: str) -> Reply:
         try:
@@ -168,14 +171,22 @@ def _origin(request: HttpRequest) -> Origin | None:
     return None if request.traceparent is None else Origin((), request.traceparent)
 
 
-async def turn_reply(agent: Agent, turn: Turn, status: int = 200, headers: Mapping[str, str] = {}) -> Reply:
+async def turn_reply(
+    agent: Agent, request: HttpRequest, turn: Turn, status: int = 200, more: Mapping[str, str] = {}
+) -> Reply:
+    """The answer with a turn; with `Prefer: return=minimal`, without the messages before it."""
     set_conversation(turn.conversation.id, turn.conversation.head.session_id)
-    return await reply_in_parts(views.turn_view(turn, tree=agent.config.has_tree), status, headers)
+    minimal = headers.wants_minimal(request.headers)
+    applied = [more["Preference-Applied"]] if "Preference-Applied" in more else []
+    if minimal:
+        more = {**more, "Preference-Applied": ", ".join([*applied, headers.RETURN_MINIMAL])}
+    return await reply_in_parts(
+        views.turn_view(turn, tree=agent.config.has_tree, minimal=minimal), status, more
+    )
 
 
-async def accepted(agent: Agent, turn: Turn) -> Reply:
+async def accepted(agent: Agent, request: HttpRequest, turn: Turn) -> Reply:
     """The answer to `Prefer: respond-async`: the command is durable; `Location` is the conversation."""
     location = f"/conversations/{turn.conversation.id}"
-    return await turn_reply(
-        agent, turn, status=202, headers={"Location": location, "Preference-Applied": "respond-async"}
-    )
+    more = {"Location": location, "Preference-Applied": headers.RESPOND_ASYNC}
+    return await turn_reply(agent, request, turn, 202, more)

@@ -16,6 +16,7 @@ from pathlib import Path
 from ...actors.a2a.agent_link import MAX_ANSWER
 from ...actors.agent.agent import QUEUE_LIMIT
 from ...actors.agent.watch import BUFFER
+from ...actors.common.kept_forms import MOST_KEPT
 from ...actors.models.providers.reading import MAX_BYTES as MAX_REPLY
 from ...config.sections.agent_config import AgentConfig
 from ...runtime.journal.question import MOST_BYTES
@@ -39,6 +40,7 @@ def process_bounds(config: AgentConfig) -> Iterator[MemoryLimit]:
         ("messages queued in a conversation", QUEUE_LIMIT, "messages"),
         ("events that wait for one client", BUFFER, "events"),
         ("page of a list", MOST_BYTES, "bytes"),
+        ("kept forms of histories", MOST_KEPT, "bytes"),
         ("llm.max_concurrency", config.llm.max_concurrency, "calls"),
         *(
             (f"models.{name}.max_concurrency", each.max_concurrency, "calls")

@@ -12,6 +12,7 @@ import attrs
 from ...actors.agent.lists import ApprovalPage, ConversationItem, ConversationPage, ListedTool
 from ...actors.approvals.kinds import Approval, approval_of
 from ...actors.common import errors
+from ...actors.common.kept_forms import KeptForms
 from ...actors.conversation.result import Result, Turn
 from ...actors.gate.halt import HaltState
 from ...actors.log.fold.head import Head, RunHead, Status
@@ -29,7 +30,7 @@ from ...runtime.journal.question import Question
 from ..contract import frame_shapes as f
 from ..contract import shapes as w
 from ..contract import system_shapes as s
-from ..http.chunked_json import PART_ITEMS, PART_SIZE, Many, listed
+from ..http.chunked_json import PART_ITEMS, PART_SIZE, KeptParts, Many, listed
 from ..http.errors import NOT_STORED
 
 STATUSES: tuple[Status, ...] = get_args(Status)
@@ -59,21 +60,48 @@ def _minute(number: int) -> str:
 # ----------------------------------------------------------------- conversations
 
 
-def conversation_view(conversation: Conversation, *, tree: bool) -> w.Conversation:
-    """`tree`: the agent has a tree of nodes, so a paused run has a `pipeline_state`."""
-    approvals = conversation.approvals
+def conversation_view(conversation: Conversation, *, tree: bool, minimal: bool = False) -> w.Conversation:
+    """`tree`: the agent has a tree of nodes, so a paused run has a `pipeline_state`. `minimal`: leave out the
+    messages before the user's last one, and the approvals that were settled before it."""
+    approvals: Sequence[Approval] = tuple(conversation.approvals.values())
+    messages: Sequence[Message] = conversation.messages
+    if minimal:
+        messages = messages[_begin_of_turn(messages) :]
+        begin = messages[0].created if messages else 0.0
+        approvals = [each for each in approvals if each.settled is None or each.settled >= begin]
     pending = conversation.pending_approvals
+    kept = None if minimal else conversation.kept
     return w.Conversation(
-        **_common(conversation, pending, tuple(approvals.values()), tree),
-        messages=listed(conversation.messages, message_view, _size_of_message),
+        **_common(
+            conversation,
+            pending,
+            listed(approvals, brief_approval, _size_of_approval, _kept(kept, "approvals")),
+            tree,
+        ),
+        messages=listed(messages, message_view, _size_of_message, _kept(kept, "messages")),
     )
+
+
+def _begin_of_turn(messages: Sequence[Message]) -> int:
+    """The index of the last message of the user."""
+    found = (index for index in range(len(messages) - 1, 0, -1) if messages[index].role == "user")
+    return next(found, 0)
+
+
+def _kept(forms: KeptForms | None, key: str) -> KeptParts | None:
+    """The written parts of a list of a conversation that is active."""
+    if forms is None:
+        return None
+    found = forms.get(key, KeptParts)
+    return KeptParts(lambda grown: forms.keep(key, grown, grown.size)) if found is None else found
 
 
 def item_view(item: ConversationItem, *, tree: bool) -> w.ConversationItem:
     """A conversation in a list: without messages, unless the item has the full conversation."""
     if item.conversation is not None:
         return conversation_view(item.conversation, tree=tree)
-    return w.ConversationItem(**_common(item, item.pending_approvals, item.approvals, tree))
+    approvals = listed(item.approvals, brief_approval, _size_of_approval)
+    return w.ConversationItem(**_common(item, item.pending_approvals, approvals, tree))
 
 
 def _size_of_item(item: ConversationItem) -> int:
@@ -84,7 +112,7 @@ def _size_of_item(item: ConversationItem) -> int:
 def _common(
     of: Conversation | ConversationItem,
     pending: Sequence[Question],
-    approvals: Sequence[Question],
+    approvals: Sequence[w.Approval],
     tree: bool,
 ) -> dict[str, Any]:
     head: Head = of.head
@@ -100,7 +128,7 @@ def _common(
         "last_seq": of.last_seq,
         "usage": _usage(head.usage),
         "pending_approvals": [approval_name(each) for each in pending],
-        "approvals": listed(approvals, brief_approval, _size_of_approval),
+        "approvals": approvals,
         "pending_approval": oldest and approval_view(oldest),
         "pipeline_state": _pipeline_state(oldest.body) if oldest is not None and tree else None,
         "run": head.run and run_view(head.run),
@@ -178,18 +206,17 @@ def result_view(result: Result) -> w.Result:
     )
 
 
-def turn_view(turn: Turn, *, tree: bool) -> w.Turn:
-    conversation = turn.conversation
+def turn_view(turn: Turn, *, tree: bool, minimal: bool = False) -> w.Turn:
     return w.Turn(
-        conversation=conversation_view(conversation, tree=tree),
+        conversation=conversation_view(turn.conversation, tree=tree, minimal=minimal),
         result=None if turn.result is None else result_view(turn.result),
     )
 
 
-def not_stored_view(turn: Turn, *, tree: bool) -> s.Error:
+def not_stored_view(turn: Turn, *, tree: bool, minimal: bool) -> s.Error:
     """The error for a message that was refused because an approval is pending. Clients of the former API read
     `result`."""
-    shown, result = turn_view(turn, tree=tree), turn.result
+    shown, result = turn_view(turn, tree=tree, minimal=minimal), turn.result
     assert result is not None
     return s.Error(
         error=result.response,

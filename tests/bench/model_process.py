@@ -105,7 +105,7 @@ def answer(path: str, body: bytes) -> bytes:
     if "models/" in path:
         return ANSWERS["gemini", "alt=sse" in path]
     streamed = b'"stream":true' in body
-    if path.startswith("/turns/") and b'"role":"tool"' in body:
+    if path.startswith("/words/") or (path.startswith("/turns/") and b'"role":"tool"' in body):
         return ANSWERS["words", streamed]
     return ANSWERS["claude" if path.endswith("/messages") else "chat", streamed]
 

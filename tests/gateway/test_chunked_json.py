@@ -4,6 +4,7 @@ import gc
 import json
 import warnings
 from collections.abc import Mapping, Sequence
+from itertools import zip_longest
 from typing import Any
 
 import attrs
@@ -11,10 +12,12 @@ import httpx2
 import pytest
 import trio
 import trio.testing
+from hypothesis import given
+from hypothesis import strategies as st
 
 from stopgo.actors.log.words import events
 from stopgo.gateway.contract import examples as ex
-from stopgo.gateway.http.chunked_json import PART_ITEMS, PART_SIZE, Many, Parted, listed, parts
+from stopgo.gateway.http.chunked_json import PART_ITEMS, PART_SIZE, KeptParts, Many, Parted, listed, parts
 from stopgo.gateway.http.responses import STRETCH
 from stopgo.gateway.rest import views
 from stopgo.runtime.json_text import dump_wire
@@ -41,6 +44,70 @@ def test_the_parts_are_the_text(count: int) -> None:
     for body in (Body(listed(texts, view, len)), Body(Many(texts, view, len))):
         assert b"".join(parts(body)) == whole
         assert dump_wire(body) == whole
+
+
+class Item:
+    """A message: it is replaced when it changes."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+
+def of_items(items: Sequence[Item], kept: KeptParts, seen: list[Item] | None = None) -> Body:
+    def item_view(item: Item) -> Mapping[str, Any]:
+        if seen is not None:
+            seen.append(item)
+        return view(item.text)
+
+    return Body(Many(items, item_view, lambda item: len(item.text), kept))
+
+
+changes = st.tuples(
+    st.sampled_from([0, 1, 2, PART_ITEMS, 2 * PART_ITEMS + 1]),
+    st.none() | st.integers(0, 200),
+    st.integers(0, 20),
+)
+
+
+@given(st.lists(changes, max_size=6))
+def test_kept_parts_are_the_text(found: list[tuple[int, int | None, int]]) -> None:
+    items: list[Item] = []
+    kept = KeptParts(lambda grown: None)
+    for added, changed, removed in found:
+        items = items[: max(0, len(items) - removed)]
+        items += [Item(TEXTS[number % len(TEXTS)]) for number in range(added)]
+        if changed is not None and changed < len(items):
+            items[changed] = Item("changed")
+        for _ in range(2):
+            body = of_items(tuple(items), kept)
+            assert b"".join(parts(body)) == dump_wire(body)
+
+
+def test_kept_parts_are_not_written_again() -> None:
+    sizes: list[int] = []
+    kept = KeptParts(lambda grown: sizes.append(grown.size))
+    items = [Item("a") for _ in range(3 * PART_ITEMS)]
+    list(parts(of_items(items, kept)))
+    assert sizes == sorted(sizes)
+    assert len(sizes) == 2
+    seen: list[Item] = []
+    items.append(Item("b"))
+    assert b"".join(parts(of_items(items, kept, seen))) == dump_wire(of_items(items, kept))
+    assert seen == items[2 * PART_ITEMS :]
+
+
+def test_kept_parts_of_two_answers_at_the_same_time() -> None:
+    """Other tasks run between two stretches of an answer."""
+    kept = KeptParts(lambda grown: None)
+    items = [Item(str(number)) for number in range(5 * PART_ITEMS)]
+    other = [*items[: 2 * PART_ITEMS], *(Item("other") for _ in range(3 * PART_ITEMS))]
+    both = [[], []]  # type: list[list[bytes]]
+    for pair in zip_longest(parts(of_items(items, kept)), parts(of_items(other, kept)), fillvalue=b""):
+        for found, part in zip(both, pair, strict=True):
+            found.append(part)
+    for many, found in zip((items, other), both, strict=True):
+        assert b"".join(found) == dump_wire(of_items(many, kept))
+        assert b"".join(parts(of_items(many, kept))) == dump_wire(of_items(many, kept))
 
 
 def test_lists_within_lists() -> None:

@@ -130,6 +130,27 @@ async def test_a_message_gets_its_result(agent: Any, client: httpx2.AsyncClient)
     assert agent.calls[0][:2] == ("send", (ID, "hello"))
 
 
+@pytest.mark.parametrize(
+    ("prefer", "applied"),
+    [
+        ("return=minimal", "return=minimal"),
+        ('Return = "minimal"; x=1', "return=minimal"),
+        ("return=minimal, respond-async", "respond-async, return=minimal"),
+        ("return=representation", None),
+    ],
+)
+async def test_a_minimal_answer_begins_with_the_last_message_of_the_user(
+    agent: Any, client: httpx2.AsyncClient, prefer: str, applied: str | None
+) -> None:
+    whole = (await client.get(f"/conversations/{ID}")).json()["conversation"]
+    begin = max(index for index, each in enumerate(whole["messages"]) if each["role"] == "user")
+    assert 0 < begin < len(whole["messages"]) - 1
+    answer = await client.post(MESSAGES, json={"message": "hello"}, headers={"Prefer": prefer})
+    assert answer.headers.get("Preference-Applied") == applied
+    messages = whole["messages"] if applied is None else whole["messages"][begin:]
+    assert answer.json()["conversation"] == {**whole, "messages": messages}
+
+
 @pytest.mark.parametrize("prefer", [{}, {"Prefer": "respond-async"}], ids=str)
 async def test_a_message_that_is_not_stored_is_refused_with_the_approvals(
     agent: Any, client: httpx2.AsyncClient, prefer: dict[str, str]

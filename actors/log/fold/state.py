@@ -28,6 +28,7 @@ from ...approvals.decided import Decided, Expired
 from ...approvals.kinds import AnyQuestion, Approval
 from ...approvals.outcome_approval import unknown_text
 from ...approvals.proxy_approval import ProxyQuestion
+from ...common.kept_forms import KeptForms
 from ...models.messages.messages import ToolCall
 from ...tools.delegation import RemoteTask
 from ...tools.needs import NeedsAnswers, NeedsDecisions
@@ -59,7 +60,8 @@ class Conversation(Headed):
     turns: list[RecordedExchange] = attrs.field(factory=list)
     trees: dict[str, Mapping[str, Any]] = attrs.field(factory=dict)
     live_run: Run | None = None
-    # No docstring, because it is not part of the public API.
+    # No docstrings, because they are not part of the public API.
+    kept: KeptForms | None = None
     read_only: bool = False
     """Whether it can only be read or deleted, because it has an event or step unknown to this version."""
 

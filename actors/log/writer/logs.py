@@ -11,6 +11,7 @@ from ....runtime.event_bus import EventBus
 from ....runtime.journal.lease import Lease
 from ....runtime.journal.ownership import Fence
 from ....runtime.journal.protocol import Journal
+from ...common.kept_forms import AllKeptForms
 from ..fold.stored import read
 from .branches import ActiveRuns, Branches
 from .log import ConversationLog
@@ -32,6 +33,7 @@ class Logs:
     flusher: Flusher = attrs.field(factory=Flusher)
     live: dict[str, ConversationLog] = attrs.field(factory=dict)
     """The logs of the conversations active in this process, for readers."""
+    kept: AllKeptForms = attrs.field(factory=AllKeptForms)
     relay: Relay = attrs.field(
         init=False,
         default=attrs.Factory(
@@ -59,6 +61,8 @@ class Logs:
         tenure = await claim(self.journal, conversation, self.lease)
         if tenure is None:
             return None
+        state = await read(self.journal, conversation)
+        state.kept = self.kept.of(conversation)
         return ConversationLog(
             journal=self.journal,
             bus=self.bus,
@@ -67,7 +71,7 @@ class Logs:
             wall=self.wall,
             observer=self.observer,
             tenure=tenure,
-            state=await read(self.journal, conversation),
+            state=state,
             start_soon=start_soon,
             progress=progress,
         )

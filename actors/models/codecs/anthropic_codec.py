@@ -5,8 +5,8 @@ assistant alternate. This API differs from the others in these points:
 
 * `max_tokens` is required and includes thinking.
 * Thinking blocks are signed. They must be sent back unchanged while their turn lasts, and a signature is
-  invalid if anything before it has changed: `_with_valid_thoughts`.
-* A history with calls needs a declaration of their tools, even if none is offered now: `_called`.
+  invalid if anything before it has changed: `AnthropicCodec.body`.
+* A history with calls needs a declaration of their tools, even if none is offered now.
 * The request marks what the provider is to cache, in at most four places: `_mark_cached`.
 * A stream sends numbered blocks in pieces. `AnthropicStream` assembles the message for `reply`.
 
@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, assert_never
 
 import attrs
 
@@ -28,7 +28,6 @@ from ...tools.pictures import Picture
 from ..messages.messages import (
     ArgumentsDelta,
     AssistantMessage,
-    ChatMessage,
     Emit,
     ModelFailed,
     ModelReply,
@@ -57,7 +56,7 @@ from .json_fields import array, count, mapping, piece, read_arguments, text
 from .profiles import dialect_for
 from .stream_calls import ArgumentPieces
 from .thinking_text import answer_in
-from .turns import CallResult, ModelTurn, PastReply, UserTurn, turns
+from .turns import CallResult, ChatTurn, ModelTurn, PastReply, TurnStyle, UserTurn, WireMessage, wire_turns
 
 MAX_TOKENS = 8192
 """Tokens of a reply if the agent file sets no limit."""
@@ -79,30 +78,45 @@ class AnthropicCodec:
     def body(self, request: ModelRequest) -> dict[str, Any]:
         spec, options = self.spec, self.spec.options
         manual = mapping(options.get("thinking")).get("type") == "enabled"
-        messages = _messages(request, self.origin, manual=manual)
+        # A signature covers everything that was sent before its thought: tools and prompt, which change
+        # between turns, and messages, which `context_window.fit` may have removed. The API requires thoughts
+        # while their turn lasts. With thinking of type `enabled` (`manual`), it does not check the messages
+        # before them.
+        stripped = len(request.messages) if request.trimmed and not manual else request.before
+        style = TurnStyle(self, spec.name, self.origin, _IDS, _turn, strip=self._without_thoughts)
+        found = wire_turns(request, style, stripped)
         dialect = dialect_for(spec)
         tools = [_tool(tool.name, *tool.shown(dialect)) for tool in request.tools]
-        body: dict[str, Any] = {"model": spec.model, "max_tokens": self._max_tokens(), "messages": messages}
+        body: dict[str, Any] = {"model": spec.model, "max_tokens": self._max_tokens(), "messages": ()}
         if request.system.strip():
             body["system"] = [{"type": "text", "text": request.system}]
         if tools:
             body["tools"] = tools
-        elif called := _called(messages):
+        elif found.called:
             # The API rejects calls in the history without a declaration of their tools.
-            body["tools"] = [_tool(name, NOT_AVAILABLE, {"type": "object"}) for name in called]
+            body["tools"] = [_tool(name, NOT_AVAILABLE, {"type": "object"}) for name in found.called]
             body["tool_choice"] = {"type": "none"}
         if spec.temperature is not None:
             body["temperature"] = spec.temperature
         if spec.stream:
             body["stream"] = True
         if "cache_control" not in options:
-            _mark_cached(body)
+            _mark_cached(body, found.messages)
+        body["messages"] = found.after()
         body = merged(body, options)
         if body.get("cache_control", CACHED) is None:
             del body["cache_control"]
-        if manual and not _may_think(messages):
+        if manual and not _may_think(found.messages):
             body["thinking"] = {"type": "disabled"}
         return body
+
+    def _without_thoughts(self, message: AssistantMessage) -> AssistantMessage:
+        """A reply whose signatures are no longer valid."""
+        verbatim = message.verbatim
+        if verbatim is None or verbatim.provider != self.origin:
+            return message
+        kept = [block for block in array(verbatim.content) if block.get("type") not in _THOUGHTS]
+        return attrs.evolve(message, verbatim=Verbatim(self.origin, kept) if kept else None)
 
     def _max_tokens(self) -> int:
         # Thinking counts as output and must leave room for an answer.
@@ -143,44 +157,21 @@ class AnthropicCodec:
 # ------------------------------------------------------------------------- requests
 
 
-def _messages(request: ModelRequest, origin: str, *, manual: bool) -> list[dict[str, Any]]:
-    messages: list[dict[str, Any]] = []
-    for turn in turns(_with_valid_thoughts(request, origin, manual), provider=origin, ids=_IDS):
-        match turn:
-            case UserTurn(results=results, texts=texts, pictures=pictures):
-                blocks = [_result_block(result) for result in results]
-                blocks += [block for result in results if result.pictures for block in _beside(result)]
-                # Claude works best with pictures before the text about them (docs.anthropic.com, "Vision").
-                blocks += map(_picture_block, pictures)
-                blocks += [{"type": "text", "text": text} for text in texts]
-                messages.append({"role": "user", "content": blocks})
-            case ModelTurn(replies=replies):
-                blocks = [block for reply in replies for block in _blocks(reply)]
-                messages.append({"role": "assistant", "content": blocks})
-    return messages
-
-
-def _with_valid_thoughts(request: ModelRequest, origin: str, manual: bool) -> list[ChatMessage]:
-    """The messages, without thoughts whose signatures are no longer valid.
-
-    A signature covers everything that was sent before its thought: tools and prompt, which change between
-    turns, and messages, which `context_window.fit` may have removed. The API requires thoughts while their
-    turn lasts. With thinking of type `enabled` (`manual`), it does not check the messages before them.
-    """
-    end = len(request.messages) if request.trimmed and not manual else request.before
-    return [
-        _without_thoughts(message, origin)
-        if isinstance(message, AssistantMessage) and index < end
-        else message
-        for index, message in enumerate(request.messages)
-    ]
-
-
-def _without_thoughts(message: AssistantMessage, origin: str) -> AssistantMessage:
-    if message.verbatim is None or message.verbatim.provider != origin:
-        return message
-    kept = [block for block in array(message.verbatim.content) if block.get("type") not in _THOUGHTS]
-    return attrs.evolve(message, verbatim=Verbatim(origin, kept) if kept else None)
+def _turn(turn: ChatTurn, before: ChatTurn | None) -> list[WireMessage]:
+    match turn:
+        case UserTurn(results=results, texts=texts, pictures=pictures):
+            blocks = [_result_block(result) for result in results]
+            blocks += [block for result in results if result.pictures for block in _beside(result)]
+            # Claude works best with pictures before the text about them (docs.anthropic.com, "Vision").
+            blocks += map(_picture_block, pictures)
+            blocks += [{"type": "text", "text": text} for text in texts]
+            return [{"role": "user", "content": blocks}]
+        case ModelTurn(replies=replies):
+            return [
+                {"role": "assistant", "content": [block for reply in replies for block in _blocks(reply)]}
+            ]
+        case _:
+            assert_never(turn)
 
 
 def _tool(name: str, description: str, schema: Mapping[str, Any]) -> dict[str, Any]:
@@ -239,15 +230,10 @@ def _is_blank(block: Mapping[str, Any]) -> bool:
     return block.get("type") == "text" and not text(block.get("text")).strip()
 
 
-def _called(messages: Sequence[Mapping[str, Any]]) -> list[str]:
-    blocks = [block for message in messages for block in message["content"]]
-    return list(dict.fromkeys(block["name"] for block in blocks if block.get("type") == "tool_use"))
-
-
-def _mark_cached(body: dict[str, Any]) -> None:
+def _mark_cached(body: dict[str, Any], messages: Sequence[WireMessage]) -> None:
     """Mark four prefixes, the maximum: the tools, the system prompt, and the history up to the last two user
     messages. The older one of these hits the cache entry of the previous call."""
-    users = [message for message in body["messages"] if message["role"] == "user"]
+    users = [message for message in messages if message["role"] == "user"]
     for blocks in (body.get("tools"), body.get("system"), *(message["content"] for message in users[-2:])):
         if blocks:
             blocks[-1] = {**blocks[-1], "cache_control": CACHED}

@@ -297,6 +297,12 @@ class CallIds:
         self._given.add(id)
         return id
 
+    def fork(self) -> CallIds:
+        """A copy, for another end of the same history."""
+        copy = CallIds(self._valid)
+        copy._given = self._given.copy()
+        return copy
+
 
 # ----------------------------------------------------------------- thoughts in pieces (there may be 100,000)
 

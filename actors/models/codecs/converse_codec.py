@@ -17,8 +17,8 @@ nearai/ironclaw#1710. Reasoning: strands-agents/sdk-python#2704. Blank texts: No
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping
+from typing import Any, assert_never
 
 import attrs
 
@@ -28,7 +28,6 @@ from ...tools.pictures import Picture
 from ..messages.messages import (
     ArgumentsDelta,
     AssistantMessage,
-    ChatMessage,
     Emit,
     ModelFailed,
     ModelReply,
@@ -54,7 +53,7 @@ from .json_fields import array, count, mapping, piece, text
 from .profiles import dialect_for
 from .stream_calls import ArgumentPieces
 from .thinking_text import answer_in
-from .turns import CallResult, ModelTurn, PastReply, UserTurn, turns
+from .turns import CallResult, ChatTurn, ModelTurn, PastReply, TurnStyle, UserTurn, WireMessage, wire_turns
 
 _IDS = re.compile(r"[A-Za-z0-9_.:-]{1,64}")
 _ORIGIN = "bedrock converse"
@@ -70,13 +69,16 @@ class ConverseCodec:
 
     def body(self, request: ModelRequest) -> dict[str, Any]:
         spec = self.spec
-        messages = _messages(request)
-        body: dict[str, Any] = {"messages": messages}
+        # Signatures may no longer be valid: those of earlier turns, and all if something was left out before.
+        stripped = len(request.messages) if request.trimmed else request.before
+        style = TurnStyle(self, spec.name, _ORIGIN, _IDS, _turn, strip=_without_thoughts)
+        found = wire_turns(request, style, stripped)
+        body: dict[str, Any] = {"messages": found.after()}
         if request.system.strip():
             body["system"] = [{"text": request.system}]
         dialect = dialect_for(spec)
         tools = [_tool(tool.name, *tool.shown(dialect)) for tool in request.tools]
-        if tools := tools or [_tool(name, NOT_AVAILABLE, {"type": "object"}) for name in _called(messages)]:
+        if tools := tools or [_tool(name, NOT_AVAILABLE, {"type": "object"}) for name in found.called]:
             body["toolConfig"] = {"tools": tools}
         settings: dict[str, Any] = {}
         if spec.max_tokens is not None:
@@ -112,29 +114,21 @@ class ConverseCodec:
 # ------------------------------------------------------------------------- requests
 
 
-def _messages(request: ModelRequest) -> list[dict[str, Any]]:
-    messages: list[dict[str, Any]] = []
-    for turn in turns(_with_valid_thoughts(request), provider=_ORIGIN, ids=_IDS):
-        match turn:
-            case UserTurn(results=results, texts=texts, pictures=pictures):
-                blocks = [*map(_result, results), *map(_picture, pictures), *_texts(texts)]
-                messages.append({"role": "user", "content": blocks})
-            case ModelTurn(replies=replies):
-                blocks = [block for reply in replies for block in _blocks(reply)]
-                messages.append({"role": "assistant", "content": blocks})
-    return messages
+def _turn(turn: ChatTurn, before: ChatTurn | None) -> list[WireMessage]:
+    match turn:
+        case UserTurn(results=results, texts=texts, pictures=pictures):
+            blocks = [*map(_result, results), *map(_picture, pictures), *_texts(texts)]
+            return [{"role": "user", "content": blocks}]
+        case ModelTurn(replies=replies):
+            return [
+                {"role": "assistant", "content": [block for reply in replies for block in _blocks(reply)]}
+            ]
+        case _:
+            assert_never(turn)
 
 
-def _with_valid_thoughts(request: ModelRequest) -> list[ChatMessage]:
-    """The messages, without thoughts whose signatures may no longer be valid: those of earlier turns, and
-    all if something was left out before them."""
-    end = len(request.messages) if request.trimmed else request.before
-    return [
-        attrs.evolve(message, verbatim=None)
-        if isinstance(message, AssistantMessage) and index < end
-        else message
-        for index, message in enumerate(request.messages)
-    ]
+def _without_thoughts(message: AssistantMessage) -> AssistantMessage:
+    return attrs.evolve(message, verbatim=None) if message.verbatim is not None else message
 
 
 def _texts(texts: Iterable[str]) -> list[dict[str, Any]]:
@@ -166,11 +160,6 @@ def _tool(name: str, description: str, schema: Mapping[str, Any]) -> dict[str, A
     described = {"name": wire_name(name), "inputSchema": {"json": schema}}
     # An empty description is refused.
     return {"toolSpec": {**described, "description": description} if description.strip() else described}
-
-
-def _called(messages: Sequence[Mapping[str, Any]]) -> list[str]:
-    blocks = [block for message in messages for block in message["content"]]
-    return list(dict.fromkeys(block["toolUse"]["name"] for block in blocks if "toolUse" in block))
 
 
 # -------------------------------------------------------------------------- replies

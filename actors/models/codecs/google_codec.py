@@ -16,13 +16,13 @@ https://ai.google.dev/gemini-api/docs.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, assert_never
 from urllib.parse import quote
 
 import attrs
 
 from ....config.sections.models import ModelSpec
-from ....runtime.json_text import dump_wire
+from ....runtime.json_text import Written, dump_wire
 from ...tools.pictures import Picture
 from ..messages.messages import ArgumentsDelta, Emit, ModelFailed, ModelReply, ModelRequest, Usage, Verbatim
 from .codec import (
@@ -46,7 +46,7 @@ from .faults import from_error
 from .json_fields import Unclear, array, count, mapping, piece, text
 from .profiles import dialect_for
 from .thinking_text import answer_in
-from .turns import CallResult, ModelTurn, PastReply, UserTurn, turns
+from .turns import CallResult, ChatTurn, ModelTurn, PastReply, TurnStyle, UserTurn, WireMessage, wire_turns
 
 NO_SIGNATURE = "skip_thought_signature_validator"
 """Replaces the signature of a call that another model made."""
@@ -75,7 +75,7 @@ class GoogleCodec:
 
     def body(self, request: ModelRequest) -> dict[str, Any]:
         spec = self.spec
-        body: dict[str, Any] = {"contents": _contents(request, self.origin)}
+        body: dict[str, Any] = {"contents": self._contents(request)}
         if request.system.strip():
             body["systemInstruction"] = {"parts": [{"text": request.system}]}
         if request.tools:
@@ -97,6 +97,10 @@ class GoogleCodec:
         if settings:
             body["generationConfig"] = settings
         return merged(body, spec.options)
+
+    def _contents(self, request: ModelRequest) -> list[WireMessage] | Written:
+        style = TurnStyle(self, self.spec.name, self.origin, ANY_ID, _content)
+        return wire_turns(request, style).after()
 
     def reply(self, body: object, request: ModelRequest) -> ModelReply:
         # Errors may come in a list.
@@ -137,28 +141,33 @@ class GoogleCodec:
 # ------------------------------------------------------------------------- requests
 
 
-def _contents(request: ModelRequest, origin: str) -> list[dict[str, Any]]:
-    contents: list[dict[str, Any]] = []
-    ids: list[object] = []
-    for turn in turns(request.messages, provider=origin, ids=ANY_ID):
-        parts: list[dict[str, Any]] = []
-        match turn:
-            case UserTurn(results=results, texts=texts, pictures=pictures):
-                for id, result in zip(ids, results, strict=True):
-                    parts.append({"functionResponse": _response(id, result)})
-                # Models before Gemini 3 refuse pictures inside a response.
-                for result in results:
-                    if result.pictures:
-                        parts += [{"text": result.label}, *map(_picture_part, result.pictures)]
-                parts += map(_picture_part, pictures)
-                parts += [{"text": text} for text in texts]
-                contents.append({"role": "user", "parts": parts})
-            case ModelTurn(replies=replies):
-                for reply in replies:
-                    parts += _parts(reply)
-                ids = [part["functionCall"].get("id") for part in parts if "functionCall" in part]
-                contents.append({"role": "model", "parts": parts})
-    return contents
+def _content(turn: ChatTurn, before: ChatTurn | None) -> list[WireMessage]:
+    match turn:
+        case UserTurn(results=results, texts=texts, pictures=pictures):
+            parts: list[dict[str, Any]] = []
+            for id, result in zip(_call_ids(before) if results else (), results, strict=True):
+                parts.append({"functionResponse": _response(id, result)})
+            # Models before Gemini 3 refuse pictures inside a response.
+            for result in results:
+                if result.pictures:
+                    parts += [{"text": result.label}, *map(_picture_part, result.pictures)]
+            parts += map(_picture_part, pictures)
+            parts += [{"text": text} for text in texts]
+            return [{"role": "user", "parts": parts}]
+        case ModelTurn():
+            return [{"role": "model", "parts": _model_parts(turn)}]
+        case _:
+            assert_never(turn)
+
+
+def _model_parts(turn: ModelTurn) -> list[dict[str, Any]]:
+    return [part for reply in turn.replies for part in _parts(reply)]
+
+
+def _call_ids(turn: ChatTurn | None) -> list[object]:
+    """The model's own ids of its calls, each of which may be missing."""
+    assert isinstance(turn, ModelTurn)  # results follow their calls
+    return [part["functionCall"].get("id") for part in _model_parts(turn) if "functionCall" in part]
 
 
 def _response(id: object, result: CallResult) -> dict[str, Any]:

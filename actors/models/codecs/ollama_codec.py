@@ -17,12 +17,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, assert_never
 
 import attrs
 
 from ....config.sections.models import ModelSpec
-from ....runtime.json_text import dump_wire
+from ....runtime.json_text import Written, dump_wire
 from ..messages.messages import ArgumentsDelta, Emit, ModelReply, ModelRequest, Usage, Verbatim
 from .codec import (
     CallIdentity,
@@ -43,7 +43,7 @@ from .json_fields import array, count, mapping, piece, text
 from .ollama_options import RUNNER
 from .profiles import dialect_for
 from .thinking_text import answer_in
-from .turns import CallResult, ModelTurn, PastReply, UserTurn, turns
+from .turns import CallResult, ChatTurn, ModelTurn, PastReply, TurnStyle, UserTurn, WireMessage, wire_turns
 
 _IDS = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _ORIGIN = "ollama native"
@@ -56,7 +56,7 @@ class OllamaCodec:
 
     def body(self, request: ModelRequest) -> dict[str, Any]:
         spec = self.spec
-        body: dict[str, Any] = {"model": spec.model, "messages": _messages(request)}
+        body: dict[str, Any] = {"model": spec.model, "messages": self._messages(request)}
         # Without it, the API streams.
         body["stream"] = spec.stream
         body["truncate"] = False
@@ -72,6 +72,10 @@ class OllamaCodec:
             body["options"] = settings
         others = {name: value for name, value in spec.options.items() if name not in RUNNER}
         return merged(body, others)
+
+    def _messages(self, request: ModelRequest) -> list[WireMessage] | Written:
+        system = [{"role": "system", "content": request.system}] if request.system.strip() else []
+        return wire_turns(request, TurnStyle(self, self.spec.name, _ORIGIN, _IDS, _turn)).after(system)
 
     def reply(self, body: object, request: ModelRequest) -> ModelReply:
         answer = mapping(body)
@@ -93,27 +97,25 @@ class OllamaCodec:
         return OllamaStream(self, request, emit)
 
 
-def _messages(request: ModelRequest) -> list[dict[str, Any]]:
-    messages: list[dict[str, Any]] = []
-    if request.system.strip():
-        messages.append({"role": "system", "content": request.system})
-    for turn in turns(request.messages, provider=_ORIGIN, ids=_IDS):
-        match turn:
-            case UserTurn(results=results, texts=texts, pictures=own):
-                messages += map(_result, results)
-                shown = [result for result in results if result.pictures]
-                if texts or shown:
-                    said = "\n\n".join([*(result.label for result in shown), *texts])
-                    message: dict[str, Any] = {"role": "user", "content": said}
-                    # Many templates leave pictures out of results: ollama#16038.
-                    pictures = [*(each for result in shown for each in result.pictures), *own]
-                    if pictures:
-                        message["images"] = [each.data for each in pictures]
-                    messages.append(message)
-            case ModelTurn(replies=replies):
-                said = "\n\n".join(reply.text for reply in replies if reply.text)
-                messages.append({"role": "assistant", "content": said, **_asked_before(replies[-1])})
-    return messages
+def _turn(turn: ChatTurn, before: ChatTurn | None) -> list[WireMessage]:
+    match turn:
+        case UserTurn(results=results, texts=texts, pictures=own):
+            messages = [*map(_result, results)]
+            shown = [result for result in results if result.pictures]
+            if texts or shown:
+                said = "\n\n".join([*(result.label for result in shown), *texts])
+                message: WireMessage = {"role": "user", "content": said}
+                # Many templates leave pictures out of results: ollama#16038.
+                pictures = [*(each for result in shown for each in result.pictures), *own]
+                if pictures:
+                    message["images"] = [each.data for each in pictures]
+                messages.append(message)
+            return messages
+        case ModelTurn(replies=replies):
+            said = "\n\n".join(reply.text for reply in replies if reply.text)
+            return [{"role": "assistant", "content": said, **_asked_before(replies[-1])}]
+        case _:
+            assert_never(turn)
 
 
 def _asked_before(reply: PastReply) -> dict[str, Any]:

@@ -14,12 +14,12 @@ Source: https://platform.openai.com/docs/api-reference/chat, and observed differ
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, assert_never
 
 import attrs
 
 from ....config.sections.models import ModelSpec
-from ....runtime.json_text import dump_wire, mend
+from ....runtime.json_text import Written, dump_wire, mend
 from ...tools.pictures import Picture
 from ..messages.messages import ArgumentsDelta, Emit, ModelFailed, ModelReply, ModelRequest, Usage, Verbatim
 from .codec import (
@@ -43,7 +43,7 @@ from .json_fields import array, count, mapping, piece, text
 from .profiles import Flavour, dialect_for
 from .stream_calls import StreamCalls, StreamedCall
 from .thinking_text import answer_in
-from .turns import CallResult, ModelTurn, PastReply, UserTurn, turns
+from .turns import CallResult, ChatTurn, ModelTurn, PastReply, TurnStyle, UserTurn, WireMessage, wire_turns
 
 GO_ON = "I have the results."
 """The assistant message between a result and a user message, for servers that require one."""
@@ -75,30 +75,34 @@ class OpenAICodec:
                 body["stream_options"] = {"include_usage": True}
         return merged(body, spec.options)
 
-    def _messages(self, request: ModelRequest) -> list[dict[str, Any]]:
-        messages: list[dict[str, Any]] = []
-        if request.system.strip():
-            messages.append({"role": "system", "content": request.system})
-        for turn in turns(request.messages, provider=self.spec.provider, ids=self.flavour.ids):
-            match turn:
-                case UserTurn(results=results, texts=texts, pictures=own):
-                    messages += [_result(result, self.flavour) for result in results]
-                    pictures = [part for result in results if result.pictures for part in _beside(result)]
-                    pictures += map(_picture_part, own)
-                    if texts or pictures:
-                        if results and not self.flavour.user_after_tool:
-                            messages.append({"role": "assistant", "content": GO_ON})
-                        said = "\n\n".join(texts)
-                        # A result may have only text, and nothing may be between two results.
-                        if pictures and texts:
-                            pictures.append({"type": "text", "text": said})
-                        messages.append({"role": "user", "content": pictures or said})
-                case ModelTurn(replies=replies):
-                    message = _message(replies[-1])
-                    reply_text = [reply.text for reply in replies if reply.text]
-                    # Templates of many open models require that user and assistant alternate.
-                    messages.append({**message, "content": "\n\n".join(reply_text) or None})
-        return messages
+    def _messages(self, request: ModelRequest) -> list[WireMessage] | Written:
+        system = [{"role": "system", "content": request.system}] if request.system.strip() else []
+        spec = self.spec
+        style = TurnStyle(self, spec.name, spec.provider, self.flavour.ids, self._turn)
+        return wire_turns(request, style).after(system)
+
+    def _turn(self, turn: ChatTurn, before: ChatTurn | None) -> list[WireMessage]:
+        match turn:
+            case UserTurn(results=results, texts=texts, pictures=own):
+                messages = [_result(result, self.flavour) for result in results]
+                pictures = [part for result in results if result.pictures for part in _beside(result)]
+                pictures += map(_picture_part, own)
+                if texts or pictures:
+                    if results and not self.flavour.user_after_tool:
+                        messages.append({"role": "assistant", "content": GO_ON})
+                    said = "\n\n".join(texts)
+                    # A result may have only text, and nothing may be between two results.
+                    if pictures and texts:
+                        pictures.append({"type": "text", "text": said})
+                    messages.append({"role": "user", "content": pictures or said})
+                return messages
+            case ModelTurn(replies=replies):
+                message = _message(replies[-1])
+                reply_text = [reply.text for reply in replies if reply.text]
+                # Templates of many open models require that user and assistant alternate.
+                return [{**message, "content": "\n\n".join(reply_text) or None}]
+            case _:
+                assert_never(turn)
 
     def reply(self, body: object, request: ModelRequest) -> ModelReply:
         answer = mapping(body)

@@ -22,12 +22,12 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, assert_never
 
 import attrs
 
 from ....config.sections.models import ModelSpec, reasons
-from ....runtime.json_text import dump_wire
+from ....runtime.json_text import Written, dump_wire
 from ...tools.pictures import Picture
 from ..messages.messages import (
     Emit,
@@ -54,7 +54,7 @@ from .json_fields import array, mapping, text
 from .profiles import dialect_for
 from .responses_stream import ResponsesStream, failed, text_of, usage_of
 from .thinking_text import answer_in
-from .turns import CallResult, ModelTurn, PastReply, UserTurn, turns
+from .turns import CallResult, ChatTurn, ModelTurn, PastReply, TurnStyle, UserTurn, wire_turns
 
 ResponseItem: TypeAlias = dict[str, Any]
 
@@ -161,24 +161,26 @@ class ResponsesCodec:
             body["prompt_cache_key"] = _cache_key(request)
         return merged(body, _moved(spec.options))
 
-    def _input(self, request: ModelRequest) -> list[ResponseItem]:
-        items: list[ResponseItem] = []
+    def _input(self, request: ModelRequest) -> list[ResponseItem] | Written:
+        system: list[ResponseItem] = []
         if self.flavour.developer and request.system.strip():
-            items.append({"role": "developer", "content": request.system})
-        for turn in turns(request.messages, provider=self.origin, ids=_ID):
-            match turn:
-                case UserTurn(results=results, texts=texts, pictures=pictures):
-                    inside = self.flavour.pictures_inside
-                    items += [_result(result, inside) for result in results]
-                    content = [] if inside else [part for result in results for part in _beside(result)]
-                    content += _pictures(pictures)
-                    content += [{"type": "input_text", "text": each} for each in texts]
-                    if content:
-                        items.append({"role": "user", "content": content})
-                case ModelTurn(replies=replies):
-                    for reply in replies:
-                        items += self._reply_items(reply)
-        return items
+            system = [{"role": "developer", "content": request.system}]
+        style = TurnStyle(self, self.spec.name, self.origin, _ID, self._turn)
+        return wire_turns(request, style).after(system)
+
+    def _turn(self, turn: ChatTurn, before: ChatTurn | None) -> list[ResponseItem]:
+        match turn:
+            case UserTurn(results=results, texts=texts, pictures=pictures):
+                inside = self.flavour.pictures_inside
+                items = [_result(result, inside) for result in results]
+                content = [] if inside else [part for result in results for part in _beside(result)]
+                content += _pictures(pictures)
+                content += [{"type": "input_text", "text": each} for each in texts]
+                return [*items, {"role": "user", "content": content}] if content else items
+            case ModelTurn(replies=replies):
+                return [item for reply in replies for item in self._reply_items(reply)]
+            case _:
+                assert_never(turn)
 
     def _reply_items(self, reply: PastReply) -> list[ResponseItem]:
         items = [mapping(item) for item in array(reply.verbatim)]

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from operator import attrgetter
 from typing import Any, ClassVar, Literal, TypeAlias
 
 import attrs
 
 from ....runtime.errors import Refused
 from ....runtime.message import Request
+from ...common.kept_forms import KeptForms
 from ...tools.pictures import Picture
 from .a2a_end import A2AEnd
 from .plain_schema import plain_schema
@@ -62,6 +64,8 @@ class AssistantMessage:
     tool_calls: tuple[ToolCall, ...] = ()
     """Calls of the reply, with their final arguments: a person may have edited those of the model."""
     verbatim: Verbatim | None = None
+    pictures: ClassVar[tuple[Picture, ...]] = ()
+    left_out: ClassVar[bool] = False
 
 
 @attrs.frozen
@@ -83,11 +87,6 @@ class ToolMessage:
 
 
 ChatMessage: TypeAlias = UserMessage | AssistantMessage | ToolMessage
-
-
-def pictures_in(message: ChatMessage) -> tuple[Picture, ...]:
-    """The pictures of a message."""
-    return () if isinstance(message, AssistantMessage) else message.pictures
 
 
 def _system(request: ModelRequest) -> str:
@@ -159,6 +158,8 @@ class ModelRequest:
     """The id that an A2A client gave the turn's message. Only scripts use it."""
     prompt: str = attrs.field(default=attrs.Factory(_system, takes_self=True))
     """`system` without the line about tools, which changes with the tool servers. Only scripts use it."""
+    kept: KeptForms | None = attrs.field(default=None, eq=False, repr=False)
+    # Where codecs keep the wire form of earlier turns. No docstring, because it is not for programs.
 
     @property
     def results(self) -> tuple[ToolMessage, ...]:
@@ -172,14 +173,16 @@ class ModelRequest:
 
     @property
     def has_pictures(self) -> bool:
-        return any(map(pictures_in, self.messages))
+        return any(map(attrgetter("pictures"), self.messages))
 
     def without_pictures(self) -> ModelRequest:
         """The same request for a model that takes no pictures. The texts of the messages name them."""
         return attrs.evolve(
             self,
             messages=tuple(
-                message if isinstance(message, AssistantMessage) else attrs.evolve(message, pictures=())
+                attrs.evolve(message, pictures=())
+                if not isinstance(message, AssistantMessage) and message.pictures
+                else message
                 for message in self.messages
             ),
         )

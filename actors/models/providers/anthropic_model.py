@@ -9,7 +9,7 @@ import attrs
 import httpx2
 
 from ....config.sections.models import ModelSpec
-from ....runtime.json_text import dump_wire, load
+from ....runtime.json_text import Written, dump_wire, load
 from ..codecs.anthropic_codec import AnthropicCodec
 from ..codecs.codec import Codec
 from ..messages.messages import Emit, ModelReply, ModelRequest
@@ -52,11 +52,12 @@ class AnthropicModel:
         rest = {
             name: value for name, value in body.items() if name not in ("model", "max_tokens", "messages")
         }
+        messages = body["messages"]  # the SDK takes no JSON
         try:
             async with self.sdk.messages.with_streaming_response.create(
                 model=body["model"],
                 max_tokens=body["max_tokens"],
-                messages=body["messages"],
+                messages=messages.to_json() if isinstance(messages, Written) else messages,
                 stream=bool(body.get("stream")),
                 extra_body=rest,
                 extra_headers={} if self.version is None else {VERSION: self.version},

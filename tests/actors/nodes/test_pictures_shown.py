@@ -7,7 +7,7 @@ from typing import Any
 
 from trio.testing import MockClock
 
-from stopgo.actors.models.messages.messages import ModelRequest, ToolMessage, pictures_in
+from stopgo.actors.models.messages.messages import ModelRequest, ToolMessage
 from stopgo.actors.tools.pictures import MOST, Picture
 from stopgo.actors.tools.tool import ToolResult
 from tests.actors.world import DESTRUCTIVE, READ_ONLY, World, answer, call, say, use
@@ -81,7 +81,7 @@ NAMED = "[image: image/png, 70 bytes]"
 
 def all_shown(request: ModelRequest) -> list[int]:
     """The number of pictures of each message."""
-    return [len(pictures_in(each)) for each in request.messages]
+    return [len(each.pictures) for each in request.messages]
 
 
 async def test_picture_of_a_user_is_shown_in_all_turns(world: World, autojump_clock: MockClock) -> None:

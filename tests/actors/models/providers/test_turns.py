@@ -1,6 +1,9 @@
 from __future__ import annotations
 
 import re
+from typing import Any
+
+import attrs
 
 from stopgo.actors.models.codecs.turns import (
     NO_RESULT,
@@ -10,8 +13,9 @@ from stopgo.actors.models.codecs.turns import (
     ChatTurn,
     ModelTurn,
     PastReply,
+    TurnStyle,
     UserTurn,
-    turns,
+    wire_turns,
 )
 from stopgo.actors.models.messages.messages import (
     AssistantMessage,
@@ -22,6 +26,8 @@ from stopgo.actors.models.messages.messages import (
     Verbatim,
 )
 
+from .conftest import request
+
 IDS = re.compile("[a-z0-9]+")
 ONE = ToolCall("one", "add", {"a": 1})
 TWO = ToolCall("two", "add", {"a": 2})
@@ -30,7 +36,15 @@ ASKED = UserTurn(texts=("hi",))
 
 
 def of(*messages: ChatMessage) -> tuple[ChatTurn, ...]:
-    return turns(messages, provider="anthropic", ids=IDS)
+    found: list[ChatTurn] = []
+
+    def write(turn: ChatTurn, before: ChatTurn | None) -> list[dict[str, Any]]:
+        assert before is (found[-1] if found else None)
+        found.append(turn)
+        return []
+
+    wire_turns(attrs.evolve(request(), messages=messages), TurnStyle(None, "claude", "anthropic", IDS, write))
+    return tuple(found)
 
 
 def result(id: str, content: str) -> ToolMessage:
