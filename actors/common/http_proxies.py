@@ -97,10 +97,16 @@ class Routed(httpx2.AsyncBaseTransport):
     one that refuses a request, or cannot be reached, `httpx2.ProxyError`.
     """
 
-    def __init__(self, limits: httpx2.Limits, verify: ssl.SSLContext) -> None:
+    def __init__(
+        self, limits: httpx2.Limits, verify: ssl.SSLContext, direct: httpx2.AsyncBaseTransport | None = None
+    ) -> None:
+        """
+        Args:
+            direct: the transport of requests without a proxy; None: that of httpx2.
+        """
         self._limits = limits
         self._verify = verify
-        self._by_proxy: dict[str | None, httpx2.AsyncHTTPTransport] = {}
+        self._by_proxy: dict[str | None, httpx2.AsyncBaseTransport] = {} if direct is None else {None: direct}
         # Reading the environment for each request would cost as much as writing a small one.
         self._proxy_of = lru_cache(_MAX_ADDRESSES)(_proxy_of)
 
@@ -119,7 +125,7 @@ class Routed(httpx2.AsyncBaseTransport):
             raise httpx2.ProxyError(f"{response.status_code} for a request without a tunnel")
         return response
 
-    def _to(self, proxy: str | None) -> httpx2.AsyncHTTPTransport:
+    def _to(self, proxy: str | None) -> httpx2.AsyncBaseTransport:
         if proxy not in self._by_proxy:
             try:
                 made = httpx2.AsyncHTTPTransport(limits=self._limits, proxy=proxy, verify=self._verify)

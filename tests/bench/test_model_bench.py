@@ -1,4 +1,4 @@
-"""What a model call costs beyond a bare POST of the same body, in CPU of this process.
+"""What a model call costs beyond a bare POST of the same body with httpx2, in CPU of this process.
 
 Hand-written providers may cost twice as much. What Anthropic's SDK adds is shown beside: the same codec and
 the same reading over a plain POST, so that the difference is the SDK's.
@@ -159,9 +159,12 @@ async def measure(
     async with (
         asked(model) as ours,
         asked(HttpModel("plain", httpx2.URL(url), {}, (), codec, client)) as plain,
+        httpx2.AsyncClient(
+            limits=httpx2.Limits(max_connections=1000, max_keepalive_connections=1000)
+        ) as http,
     ):
         for at_a_time in CALLS:
-            calls = {"bare": bare(client.get(), url, body), "ours": ours}
+            calls = {"bare": bare(http, url, body), "ours": ours}
             if provider == "anthropic":
                 calls["without_sdk"] = plain
             taken = await best_of_each(calls, at_a_time)

@@ -78,6 +78,7 @@ GATE_TESTS = "tests/actors/gate/test_gate.py"
 WIRE = "tests/actors/mcp/test_wire.py"
 STREAMED = "tests/actors/models/providers/test_stream_calls.py"
 FRAMES = "tests/actors/models/providers/test_framing.py"
+DIRECT = "tests/actors/models/providers/test_direct_http.py"
 CONVERSE = "tests/actors/models/providers/test_converse_codec.py"
 ARGUMENTS_READ = "tests/actors/models/providers/test_json_fields.py"
 SESSIONS = "tests/actors/mcp/test_failures.py"
@@ -3078,6 +3079,49 @@ MUTANTS = (
             ),
         ),
         (STREAMED,),
+    ),
+    Mutant(
+        "direct: a request whose connection broke is sent again",
+        (
+            Edit(
+                "actors.models.providers.direct_http:DirectTransport.handle_async_request",
+                "head = await connection.ask(request, content)",
+                "try:\n"
+                "    head = await connection.ask(request, content)\n"
+                "except httpx2.TransportError:\n"
+                "    connection.close()\n"
+                "    connection = await self._connect(origin)\n"
+                "    head = await connection.ask(request, content)",
+            ),
+        ),
+        (DIRECT,),
+    ),
+    Mutant(
+        "direct: bytes after an answer are the next answer",
+        (
+            Edit(
+                "actors.models.providers.direct_http:_Connection.next_cycle",
+                "any(http.trailing_data)",
+                "False",
+            ),
+        ),
+        (DIRECT,),
+    ),
+    Mutant(
+        "direct: a connection on which something waits is used",
+        (
+            Edit(
+                "actors.models.providers.direct_http:DirectTransport._kept",
+                "not found.socket.is_readable()",
+                "True",
+            ),
+        ),
+        (DIRECT,),
+    ),
+    Mutant(
+        "direct: a connection that took a part of a request is used again",
+        (Edit("actors.models.providers.direct_http:_Connection.ask", "self._http.send_failed()", "pass"),),
+        (DIRECT,),
     ),
     Mutant(
         "frames: a damaged frame is an event",

@@ -37,18 +37,14 @@ class ModelClient:
         if self._client is None:
             import httpx2
 
-            from ...common.http_proxies import Routed
-            from ...common.tls import TlsUnusable, trusted
+            from ...common.tls import TlsUnusable
             from .reading import limit_body
 
-            limits = httpx2.Limits(
-                max_connections=self._max_connections, max_keepalive_connections=self._max_connections
-            )
             try:
                 self._client = httpx2.AsyncClient(
                     # The deadline of the model call bounds reading.
                     timeout=httpx2.Timeout(None, connect=CONNECT_TIMEOUT),
-                    transport=self._transport or Routed(limits, trusted()),
+                    transport=self._transport or self._network(),
                     trust_env=False,
                     headers={"accept-encoding": "identity"},
                     event_hooks={"response": [limit_body]},
@@ -56,6 +52,17 @@ class ModelClient:
             except TlsUnusable as error:
                 raise ModelUnusable(str(error)) from error
         return self._client
+
+    def _network(self) -> httpx2.AsyncBaseTransport:
+        import httpx2
+
+        from ...common.http_proxies import Routed
+        from ...common.tls import trusted
+        from .direct_http import DirectTransport
+
+        most, tls = self._max_connections, trusted()
+        limits = httpx2.Limits(max_connections=most, max_keepalive_connections=most)
+        return Routed(limits, tls, DirectTransport(most, tls, CONNECT_TIMEOUT))
 
     async def aclose(self) -> None:
         if self._client is not None:

@@ -43,6 +43,16 @@ async def test_other_failures_are_not_retried(
     assert secure.heads == []
 
 
+async def test_certificate_of_another_host_is_refused(
+    secure: Provider, client: ModelClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hello: Hello
+) -> None:
+    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "authority.pem"))
+    url = secure.url.replace("localhost", "127.0.0.1")
+    failed = await failure(opened(hello.kind, url, client, tmp_path, monkeypatch))
+    assert "its certificate is not trusted: IP address mismatch" in str(failed)
+    assert (failed.retryable, secure.heads) == (False, [])
+
+
 async def test_unreadable_certificate_file_fails_with_its_name(
     provider: Provider, client: ModelClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
