@@ -9,9 +9,9 @@ task                effect
 ==================  =====================================================================================
 `_listen`           publishes on the bus that a stream may have changed, for each hint of the journal.
                     Hints may be lost: then the watchers of all conversations hear of a gap
-`_poll`             every `POLL` seconds, does the same for everything that a sender or a watcher here waits
-                    for; wakes conversations whose member has died, and those that may need a token of this
-                    member
+`_poll`             every `POLL` seconds, does the same for what has changed since the last poll of all that a
+                    sender or a watcher here waits for, which is one query; wakes conversations whose member
+                    has died, and those that may need a token of this member
 `_poll_members`     every `POLL_MEMBERS` seconds, counts the last hints of a member that has died as lost,
                     and tells the senders to whom no member can reply now (`silent_members.py`)
 ==================  =====================================================================================
@@ -33,6 +33,7 @@ import trio
 from ...runtime.context import Behaviour, Context
 from ...runtime.journal.errors import JournalError
 from ...runtime.journal.ownership import HINTS_LOST, Hint
+from ...runtime.journal.protocol import StreamMark
 from ...runtime.message import Message
 from ..log.writer.topics import EVERYTHING, Changed, ConversationTopic, Missed, ReplyTopic, Unanswered
 from ..run.services import Services
@@ -65,6 +66,8 @@ class _Try:
 class OtherMembers:
     _services: Services
     _tries: dict[str, _Try] = attrs.field(factory=dict)
+    _marks: dict[str, StreamMark | None] = attrs.field(factory=dict)
+    """Those at the last poll, of the conversations that were waited for; None: it did not exist."""
     _living: frozenset[str] = frozenset()
     """The members that were alive at the last poll, without those that have announced their end since."""
     _silent: SilentMembers = attrs.field(
@@ -104,9 +107,7 @@ class OtherMembers:
             try:
                 await self._release()
                 await self._resume()
-                for each in {id for topic in services.logs.bus.topics if (id := _conversation(topic))}:
-                    await self._tell_watchers(each, None)
-                await services.logs.relay.poll_all()
+                await self._tell_news()
                 for each in services.tokens.conversations:
                     await self._use_tokens(each)
                 level = logging.WARNING
@@ -186,6 +187,27 @@ class OtherMembers:
                 services.wake(id)
         elif not inbox and (row is None or row.summary is None or not row.summary.open):
             services.tokens.drop(id, delivered)
+
+    async def _tell_news(self) -> None:
+        """Publish what has changed since the last poll. Of a conversation that is waited for since then, that
+        it may have changed."""
+        logs, awaited = self._services.logs, self._awaited()
+        ids = {id for topic in logs.bus.topics if (id := _conversation(topic))}
+        ids.update(logs.relay.followed())
+        self._marks = {id: mark for id, mark in self._marks.items() if id in ids}
+        if not ids:
+            return
+        marks = await logs.journal.marks(ids, awaited)
+        for topic in awaited:
+            if topic in marks.answered:  # told again until the sender has read it
+                logs.bus.publish(topic, Changed())
+        for id in ids:
+            mark = marks.streams.get(id)
+            if id not in self._marks or self._marks[id] != mark:
+                await self._tell_watchers(id, None)
+            elif logs.relay.is_behind(id, mark):
+                await logs.relay.poll(id, None)
+            self._marks[id] = mark
 
     async def _tell_watchers(self, id: str, after: int | None) -> None:
         """Publish that another member may have changed a conversation. `after` is its last event before

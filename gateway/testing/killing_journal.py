@@ -24,6 +24,7 @@ READS = frozenset(
         "leave",
         "list",
         "living",
+        "marks",
         "note_revisions",
         "notes",
         "open_work",

@@ -160,6 +160,24 @@ class NotAccepted:
     """The status of the summary, if `why` is ``"status"``."""
 
 
+@attrs.frozen
+class StreamMark:
+    """Differs after each event and each new command."""
+
+    created: float
+    last_seq: int
+    command: str | None
+    """The key of the newest open command."""
+
+
+@attrs.frozen
+class Marks:
+    streams: Mapping[str, StreamMark]
+    """Of the streams that exist."""
+    answered: Collection[tuple[str, str]]
+    """The commands, by stream and key, that have a reply or do not exist any more."""
+
+
 # ---------------------------------------------------------------------- protocol
 
 
@@ -336,6 +354,11 @@ class Journal(Notes, Protocol):
 
     async def row(self, stream: str) -> Row | None:
         """Return the row of a stream; None for an unknown stream. `last_seq` is 0 before the first event."""
+        ...
+
+    async def marks(self, streams: Collection[str], commands: Collection[tuple[str, str]]) -> Marks:
+        """Return the marks of streams, and which of the commands are answered. For members that wait for the
+        writes of others: one query finds what has changed."""
         ...
 
     async def list(

@@ -85,7 +85,7 @@ class Members:
             await member.renews.wait()
             return await renew()
 
-        for method in ("inbox", "owns", "row", "open_work", "events_since"):
+        for method in ("inbox", "marks", "owns", "row", "open_work", "events_since"):
             setattr(journal, method, never)
         journal.renew = renew_later
 

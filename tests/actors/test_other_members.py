@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -94,7 +95,7 @@ async def test_requests_are_refused_while_the_store_is_away(
             raise JournalUnavailable("no connection")
 
         with monkeypatch.context() as patch:
-            methods = "deliver due events_since inbox living open_work renew row save stored_reply"
+            methods = "deliver due events_since inbox living marks open_work renew row save stored_reply"
             for method in methods.split():
                 patch.setattr(members.store, method, away, raising=False)
             assert await code_of(a.send(id, "two", key="k")) == "journal_unavailable"
@@ -137,6 +138,71 @@ async def test_commands_replies_and_deletions_are_noticed(
         assert seen[-1] == "conversation.deleted"
         assert seen.count("run.finished") == 2
         assert len(seen) == len(set(enumerate(seen)))
+
+
+async def test_poll_reads_only_what_has_changed(
+    members: Members, autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each poll is one query, and conversations to which nothing happens cost no other."""
+    monkeypatch.setattr(MemoryJournal, "_changed", lambda *_: None)
+    called: Counter[str] = Counter()
+
+    def counted(name: str, method: Any) -> Any:
+        async def use(*args: Any, **kwargs: Any) -> Any:
+            called[name] += 1
+            return await method(*args, **kwargs)
+
+        return use
+
+    for name in ("events_since", "inbox", "marks", "row", "stored_reply"):
+        monkeypatch.setattr(MemoryJournal, name, counted(name, getattr(MemoryJournal, name)))
+    members.world("a").plan("agent", after(40, say("done")))
+    async with members.agents("a", "b") as (a, b), trio.open_nursery() as nursery:
+        seen: list[str] = []
+
+        async def follow(id: str) -> None:
+            async for event in b.events(id):
+                seen.append(event.type)
+
+        ids = [(await a.start_conversation()).conversation.id for _ in range(5)]
+        for id in ids:
+            nursery.start_soon(follow, id)
+        nursery.start_soon(a.send, ids[0], "go")
+        await trio.sleep(5 * POLL + 0.5)
+        called.clear()
+        with b.all_events():
+            await trio.sleep(20 * POLL)
+        assert called == {"marks": 2 * 20}, "both members wait for something"
+        await trio.sleep(20 * POLL)
+        assert "run.finished" in seen
+        nursery.cancel_scope.cancel()
+
+
+async def test_reply_that_could_not_be_read_is_read_at_a_later_poll(
+    members: Members, autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(MemoryJournal, "_changed", lambda *_: None)
+    stored_reply, refused = MemoryJournal.stored_reply, 3
+
+    async def away(*args: Any) -> Any:
+        nonlocal refused
+        reply = await stored_reply(*args)
+        if reply is not None and refused:
+            refused -= 1
+            raise JournalUnavailable("no connection")
+        return reply
+
+    monkeypatch.setattr(MemoryJournal, "stored_reply", away)
+    world = members.world("a")
+    world.plan("agent", after(5, say("one")), turn=1)
+    world.plan("agent", say("two"), turn=2)
+    async with members.agents("a", "b") as (a, b), trio.open_nursery() as nursery:
+        id = (await a.start_conversation()).conversation.id
+        nursery.start_soon(a.send, id, "first")
+        await trio.sleep(1)
+        with trio.fail_after(5 + 6 * POLL):
+            assert answer(await b.send(id, "second")).response == "two"
+        assert refused == 0
 
 
 async def test_refusal_by_another_member_is_raised_here(members: Members, autojump_clock: MockClock) -> None:

@@ -171,7 +171,8 @@ async def test_all_members_are_cut_off_and_healed(
         return use
 
     names = (
-        "stored_reply claim deliver owns inbox living open_work owners release renew row save events_since"
+        "stored_reply claim deliver owns inbox living marks open_work owners release renew row save"
+        " events_since"
     )
     for name in names.split():
         monkeypatch.setattr(MemoryJournal, name, cut(getattr(MemoryJournal, name)))

@@ -1493,15 +1493,6 @@ MEMBERS = (
         ("tests/actors/test_lost_members.py",),
     ),
     (
-        "members: without hints, nothing is noticed",
-        Edit(
-            "actors.workers.other_members:OtherMembers._poll",
-            "{id for topic in services.logs.bus.topics if (id := _conversation(topic))}",
-            "() and {id for topic in services.logs.bus.topics if (id := _conversation(topic))}",
-        ),
-        (OTHER_MEMBERS,),
-    ),
-    (
         "members: a call that may be repeated fails with the lease",
         Edit("actors.calls.dispatch:Dispatch._call", "step.effect != 'once'", "False"),
         (OTHER_MEMBERS,),
@@ -1603,6 +1594,26 @@ MEMBERS = (
             """,
         ),
         (LOST_MEMBERS,),
+    ),
+    (
+        "members: a poll tells of conversations that have not changed",
+        Edit("actors.workers.other_members:OtherMembers._tell_news", "self._marks[id] != mark", "True"),
+        (f"{OTHER_MEMBERS}::test_poll_reads_only_what_has_changed",),
+    ),
+    (
+        "members: without hints, nothing is noticed",
+        Edit("actors.workers.other_members:OtherMembers._tell_news", "self._marks[id] != mark", "False"),
+        (f"{OTHER_MEMBERS}::test_commands_replies_and_deletions_are_noticed",),
+    ),
+    (
+        "members: a reply is told of once",
+        Edit("actors.workers.other_members:OtherMembers._tell_news", "topic in marks.answered", "False"),
+        (f"{OTHER_MEMBERS}::test_reply_that_could_not_be_read_is_read_at_a_later_poll",),
+    ),
+    (
+        "members: a poll forgets what the one before has told",
+        Edit("actors.workers.other_members:OtherMembers._tell_news", "self._marks[id] = mark", ""),
+        (f"{OTHER_MEMBERS}::test_poll_reads_only_what_has_changed",),
     ),
     (
         "postgres: hints that came while nobody listened are not told to be lost",
@@ -1925,7 +1936,7 @@ MEMBERS = (
     ),
     (
         "postgres: in a group, a delivery counts before the lock",
-        Words("runtime.journal.postgres.grouped_writes:_HELD", "> 0", ">= 0"),
+        Words("runtime.journal.postgres.grouped_writes:_LOCKED", "> 0", ">= 0"),
         (f"{GROUPS}::test_locked_stream_holds_up_no_other_write",),
     ),
     (

@@ -25,7 +25,7 @@ import trio
 from ....runtime.clock import WallClock
 from ....runtime.event_bus import EventBus
 from ....runtime.journal.errors import JournalError, StreamDamaged
-from ....runtime.journal.protocol import Event, Journal
+from ....runtime.journal.protocol import Event, Journal, StreamMark
 from ..fold import stored
 from ..fold.head import Head
 from ..words.deltas import AnyDelta
@@ -70,15 +70,18 @@ class Relay:
     """Conversations whose deletion the watchers know."""
     _publishing: trio.Lock = attrs.field(factory=trio.Lock)
 
-    async def poll_all(self) -> None:
-        """Publish what other members have added to the conversations whose last event is known. Raises
-        `JournalError`."""
+    def followed(self) -> Collection[str]:
+        """The conversations whose last event is known, of which later ones are to be published."""
         if not self._is_watched:
             self._last.clear()
             self._unsure.clear()
             self._complete_since = math.inf
-        for id in tuple(self._last):
-            await self.poll(id, None)
+        return tuple(self._last)
+
+    def is_behind(self, id: str, mark: StreamMark | None) -> bool:
+        """Whether another member has added something to such a conversation, or deleted it."""
+        last = self._last.get(id)
+        return last is not None and (mark is None or mark.last_seq > last.seq)
 
     async def poll(self, id: str, after: int | None) -> None:
         """Publish what other members have added to a conversation. `after` is its last event before that;

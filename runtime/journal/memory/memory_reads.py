@@ -17,7 +17,7 @@ from .. import note, rows
 from ..local_member import LocalMember
 from ..ownership import Fleet
 from ..passage import MOST_STREAMS, Passage, PassagePlace, WantedEvents, bounded, passage, spans
-from ..protocol import Event, Json
+from ..protocol import Event, Json, Marks
 from ..question import MOST_DUE, Due, DuePage, Question, QuestionPage, QuestionState, fitting
 from ..summary import AFTER_HEX, MOST_BEGINNING, Among, Census, NamedKind, Page, Row
 from .memory_stream import MemoryStream
@@ -86,6 +86,17 @@ class MemoryReads(LocalMember):
         async with handed_over():
             kept = self._streams.get(stream)
             return kept.row() if kept else None
+
+    async def marks(self, streams: Collection[str], commands: Collection[tuple[str, str]]) -> Marks:
+        async with handed_over():
+            found = {name: kept.mark() for name in streams if (kept := self._streams.get(name))}
+            answered = [each for each in commands if self._is_answered(*each)]
+            return Marks(found, frozenset(answered))
+
+    def _is_answered(self, stream: str, key: str) -> bool:
+        kept = self._streams.get(stream)
+        stored = kept.inbox.get(key) if kept else None
+        return stored is None or stored.reply is not None
 
     async def list(
         self,

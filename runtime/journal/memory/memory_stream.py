@@ -8,7 +8,17 @@ from typing import Literal, assert_never
 import attrs
 
 from ..errors import IntentExists, JournalError, QuestionTaken
-from ..protocol import REFUSAL_SECONDS, Command, Event, Json, KeyReused, NewIntent, Repeated, SettleIntent
+from ..protocol import (
+    REFUSAL_SECONDS,
+    Command,
+    Event,
+    Json,
+    KeyReused,
+    NewIntent,
+    Repeated,
+    SettleIntent,
+    StreamMark,
+)
 from ..question import CloseQuestion, NewQuestion, Question
 from ..summary import Row, Summary
 
@@ -61,6 +71,10 @@ class MemoryStream:
 
     def row(self) -> Row:
         return Row(self.name, self.summary, len(self.events), self.created, self.updated)
+
+    def mark(self) -> StreamMark:
+        waiting = self.waiting()
+        return StreamMark(self.created, len(self.events), waiting[-1].key if waiting else None)
 
     def waiting(self) -> list[Command]:
         return [each.command for each in self.inbox.values() if each.state == "open"]

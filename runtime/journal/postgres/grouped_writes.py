@@ -20,9 +20,9 @@ from .owners import OwnMember
 
 _CREATE = """INSERT INTO stream (name, created, updated) SELECT name, journal_now(), journal_now()
     FROM unnest($1) AS name ORDER BY name ON CONFLICT (name) DO NOTHING"""
-_LOCK = """SELECT set_config('stopgo.held', ',' || coalesce(string_agg(id::text, ','), '') || ',', true) FROM
-    (SELECT id FROM stream WHERE name = ANY($1) ORDER BY id FOR NO KEY UPDATE SKIP LOCKED) AS locked"""
-_HELD = "strpos(current_setting('stopgo.held'), ',' || stream.id || ',') > 0"
+_LOCK = """SELECT set_config('stopgo.locked', ',' || coalesce(string_agg(id::text, ','), '') || ',', true)
+    FROM (SELECT id FROM stream WHERE name = ANY($1) ORDER BY id FOR NO KEY UPDATE SKIP LOCKED) AS locked"""
+_LOCKED = "strpos(current_setting('stopgo.locked'), ',' || stream.id || ',') > 0"
 """Whether the group has locked the row. A text, because the list would be parsed in each statement."""
 _OTHER_LIVES = """EXISTS (SELECT FROM node AS other
     WHERE other.name = stream.node AND other.name <> $1 AND other.until > journal_now())"""
@@ -30,7 +30,7 @@ _OTHER_LIVES = """EXISTS (SELECT FROM node AS other
 # As `intake.deliver`.
 _DELIVER = f"""WITH kept AS MATERIALIZED (SELECT id, work,
         EXISTS (SELECT FROM inbox WHERE inbox.stream = stream.id AND open = 1) AS waits
-    FROM stream WHERE name = $3 AND {_HELD} AND demands <= $2 AND status <> ALL($8)
+    FROM stream WHERE name = $3 AND {_LOCKED} AND demands <= $2 AND status <> ALL($8)
     AND NOT EXISTS (SELECT FROM inbox WHERE inbox.stream = stream.id AND inbox.key = $4 AND open <> 2)
     AND NOT EXISTS (SELECT FROM inbox
         WHERE inbox.stream = stream.id AND open = 1 AND inbox.kind = ANY($9))
@@ -48,10 +48,10 @@ SELECT id FROM kept"""
 
 # As `owners.claim`.
 _CLAIM = f"""UPDATE stream SET node = $1, epoch = nextval('epoch')
-    WHERE name = $3 AND {_HELD} AND demands <= $2 AND NOT {_OTHER_LIVES} RETURNING epoch"""
+    WHERE name = $3 AND {_LOCKED} AND demands <= $2 AND NOT {_OTHER_LIVES} RETURNING epoch"""
 
 # As `owners.release`.
-_RELEASE = f"""UPDATE stream SET node = NULL WHERE name = $1 AND {_HELD} AND node = $2 AND epoch = $3
+_RELEASE = f"""UPDATE stream SET node = NULL WHERE name = $1 AND {_LOCKED} AND node = $2 AND epoch = $3
     AND NOT EXISTS (SELECT FROM inbox WHERE inbox.stream = stream.id AND open = 1 AND key <> ALL($4))
     RETURNING id"""
 

@@ -49,6 +49,7 @@ from ..protocol import (
     DeliveryOutcome,
     Event,
     Json,
+    Marks,
     NewCommand,
     OnCommit,
     Saved,
@@ -262,6 +263,9 @@ class PostgresJournal:
 
     async def row(self, stream: str) -> Row | None:
         return await self._reads.read(stream_reads.row(stream))
+
+    async def marks(self, streams: Collection[str], commands: Collection[tuple[str, str]]) -> Marks:
+        return await self._reads.read(stream_reads.marks(streams, commands))
 
     async def list(
         self,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, Generic, TypeAlias, TypeVar
 
 import attrs
@@ -12,7 +12,7 @@ from psycopg import pq
 from .. import rows
 from ..errors import Reading, StreamDamaged, UnknownCommand, UnknownStream, shown
 from ..ownership import Fence
-from ..protocol import Command, Event, Json
+from ..protocol import Command, Event, Json, Marks, StreamMark
 from ..summary import Row
 from .binary import BinaryQuery, query, rows_of
 from .tables import Connection, sql
@@ -125,6 +125,30 @@ def row(stream: str) -> PipelinedRead[Row | None]:
         return rows.row(found[0][0]) if found[0] else None
 
     return PipelinedRead([query(f"SELECT {ROW} FROM stream WHERE name = $1", ("text", stream))], result)
+
+
+def marks(streams: Collection[str], commands: Collection[tuple[str, str]]) -> PipelinedRead[Marks]:
+    text = """SELECT name, created, last_seq, (SELECT key FROM inbox
+            WHERE inbox.stream = stream.id AND open = 1 ORDER BY inbox.id DESC LIMIT 1)
+        FROM stream WHERE name = ANY($1)"""
+    answered = """SELECT given.name, given.key FROM unnest($1, $2) AS given (name, key)
+        LEFT JOIN stream ON stream.name = given.name
+        LEFT JOIN inbox ON inbox.stream = stream.id AND inbox.key = given.key
+        WHERE inbox.key IS NULL OR inbox.reply IS NOT NULL"""
+    queries = [
+        query(text, ("text[]", list(streams))),
+        query(
+            answered,
+            ("text[]", [stream for stream, _ in commands]),
+            ("text[]", [key for _, key in commands]),
+        ),
+    ]
+
+    def result(found: Sequence[_Rows]) -> Marks:
+        of_streams, answered = found
+        return Marks({name: StreamMark(*mark) for name, *mark in of_streams}, frozenset(answered))
+
+    return PipelinedRead(queries, result)
 
 
 def owns(fence: Fence) -> PipelinedRead[bool]:

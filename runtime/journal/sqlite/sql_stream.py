@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import closing
 from functools import cache
 from typing import Any
@@ -15,7 +15,7 @@ from ... import json_text
 from .. import cursor as cursors
 from .. import rows
 from ..errors import IntentExists, JournalError, Reading, UnknownStream
-from ..protocol import Event, NewIntent, SettleIntent
+from ..protocol import Event, Marks, NewIntent, SettleIntent, StreamMark
 from ..summary import AFTER_HEX, MOST_BEGINNING, Among, Census, NamedKind, Page, Row, Summary
 
 _HEADS = 1024
@@ -198,6 +198,28 @@ def row(db: sqlite3.Connection, name: str) -> Row | None:
     with Reading(name, "the stream"):
         found = db.execute(f"SELECT {_ROW} FROM stream WHERE name = ?", (name,)).fetchone()
     return rows.row(found) if found else None
+
+
+def marks(db: sqlite3.Connection, streams: Collection[str], commands: Collection[tuple[str, str]]) -> Marks:
+    found: dict[str, StreamMark] = {}
+    for name in streams:
+        mark = db.execute(
+            "SELECT created, last_seq, (SELECT key FROM inbox WHERE stream_id = stream.id AND open = 1"
+            " ORDER BY inbox.id DESC LIMIT 1) FROM stream WHERE name = ?",
+            (name,),
+        ).fetchone()
+        if mark is not None:
+            found[name] = StreamMark(*mark)
+    answered: list[tuple[str, str]] = []
+    for command in commands:
+        waiting = db.execute(
+            "SELECT 1 FROM stream JOIN inbox ON stream_id = stream.id"
+            " WHERE name = ? AND key = ? AND reply IS NULL",
+            command,
+        )
+        if waiting.fetchone() is None:
+            answered.append(command)
+    return Marks(found, frozenset(answered))
 
 
 def beginning(db: sqlite3.Connection, text: str, of: NamedKind) -> tuple[str, ...]:

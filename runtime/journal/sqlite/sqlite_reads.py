@@ -14,7 +14,7 @@ from .. import cursor as cursors
 from ..local_member import LocalMember
 from ..ownership import Fleet
 from ..passage import Passage, PassagePlace, WantedEvents
-from ..protocol import Command, Event, Json
+from ..protocol import Command, Event, Json, Marks
 from ..question import Due, DuePage, Question, QuestionPage, QuestionState
 from ..summary import Among, Census, NamedKind, Page, Row
 from . import sql_inbox, sql_note, sql_passage, sql_question, sql_stream
@@ -62,6 +62,9 @@ class SqliteReads(LocalMember):
 
     async def row(self, stream: str) -> Row | None:
         return await self._reader.quick(lambda db: sql_stream.row(db, stream))
+
+    async def marks(self, streams: Collection[str], commands: Collection[tuple[str, str]]) -> Marks:
+        return await self._reader.slow(lambda db: sql_stream.marks(db, streams, commands))
 
     async def list(
         self,

@@ -11,7 +11,15 @@ import pytest
 from stopgo.runtime.journal import passage, question
 from stopgo.runtime.journal.errors import BadCursor
 from stopgo.runtime.journal.passage import MOST_STREAMS, WantedEvents
-from stopgo.runtime.journal.protocol import Commit, Journal, NewCommand, NewEvent, NewIntent
+from stopgo.runtime.journal.protocol import (
+    Commit,
+    Journal,
+    Marks,
+    NewCommand,
+    NewEvent,
+    NewIntent,
+    StreamMark,
+)
 from stopgo.runtime.journal.question import MOST_DUE, CloseQuestion, NewQuestion
 from stopgo.runtime.journal.summary import MOST_BEGINNING, Among, Summary
 from tests.runtime.journal.kept import claimed, intents_of, reply_of, row_of
@@ -394,6 +402,42 @@ async def test_due_questions_come_in_pages(journal: Journal, begin: Any) -> None
 
 
 # ---------------------------------------------------------------------- start-up
+
+
+async def test_marks_differ_after_each_event_and_each_command(journal: Journal, begin: Any) -> None:
+    async def mark() -> StreamMark:
+        found = await journal.marks(["s", "unknown", "s"], ())
+        assert found.streams.keys() == {"s"}
+        assert found == await journal.marks({"s"}, [])
+        return found.streams["s"]
+
+    fence = await begin("s")
+    await begin("other")
+    seen = [await mark()]
+    assert seen[0] == StreamMark((await row_of(journal, "s")).created, 1, None)
+    for key in ("b", "a"):
+        await journal.deliver(NewCommand("s", key, "message", {}))
+        seen.append(await mark())
+    await journal.save(Commit(fence, 1, [NewEvent("a", {})]))
+    seen.append(await mark())
+    assert [(each.last_seq, each.command) for each in seen] == [(1, None), (1, "b"), (1, "a"), (2, "a")]
+    await journal.save(Commit(fence, 2, ack=["a"]))
+    assert (await mark()).command == "b"
+    await journal.delete(fence)
+    assert await journal.marks(["s"], ()) == Marks({}, frozenset())
+
+
+async def test_marks_say_which_commands_are_answered(journal: Journal, begin: Any) -> None:
+    fence = await begin("s")
+    commands = [("s", key) for key in ("replied", "refused", "waits", "acknowledged", "unknown")]
+    for _, key in commands[:-1]:
+        await journal.deliver(NewCommand("s", key, "message", {}))
+    await journal.save(
+        Commit(fence, 1, ack=["acknowledged"], replies={"replied": {}}, refuse={"refused": {"no": 1}})
+    )
+    commands.append(("unknown", "waits"))
+    found = await journal.marks((), commands)
+    assert found == Marks({}, frozenset({commands[0], commands[1], commands[4], commands[5]}))
 
 
 async def test_open_work_lists_streams_to_wake(journal: Journal, begin: Any) -> None:
