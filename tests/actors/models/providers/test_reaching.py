@@ -29,9 +29,11 @@ async def test_certificate_is_accepted_if_its_authority_is_trusted(
     secure: Provider, client: ModelClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hello: Hello
 ) -> None:
     monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "authority.pem"))
-    secure.answers = [whole(hello.whole)]
+    secure.answers = [whole(hello.whole), whole(hello.whole)]
     model = opened(hello.kind, secure.url, client, tmp_path, monkeypatch)
-    assert (await model.complete(request(), unheard)).text == "hello"
+    for _ in range(2):
+        assert (await model.complete(request(), unheard)).text == "hello"
+    assert secure.connections == 1
 
 
 async def test_other_failures_are_not_retried(
