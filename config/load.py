@@ -24,6 +24,7 @@ from .checks.checks import (
     model_names,
 )
 from .checks.delegates import remote_agents
+from .checks.notify_checks import check_notify
 from .checks.shared_secrets import weak_entrances, weak_exits
 from .checks.tree import fill_in, tree_id, without_addresses
 from .checks.warnings import warnings_of
@@ -86,11 +87,11 @@ def load_config(
         check_delegates(reader, root, config)
         check_names(reader, root, config)
         check_auth(reader, root, config)
+        check_notify(reader, root, config)
         check_approvers(reader, root, config)
     found = [*problems, *(problem for problem in reader.problems if has_tree or not _in_tree(problem))]
     if found or config is None:
         raise ConfigError(tuple(dict.fromkeys(map(_with_flag, in_order(found)))))
-
     stored = plain(without_addresses(root.entries["agent"]))
     assert isinstance(stored, dict)
     weak, exits = weak_entrances(config, root, str(source)), weak_exits(config, root, str(source))

@@ -23,6 +23,7 @@ from .http.request_observer import RequestObserver
 from .rest.approval_routes import Approvals
 from .rest.conversation_routes import Conversations
 from .rest.live_routes import Live
+from .rest.notification_routes import NotificationRoutes
 from .rest.openapi import document
 from .rest.policy_routes import PolicyRoutes
 from .rest.refused_request import named_on_error
@@ -68,6 +69,7 @@ def make_app(
         **Emergency(agent).views(),
         **FleetRoutes(agent).views(),
         **PolicyRoutes(agent).views(),
+        **NotificationRoutes(agent).views(),
         **SessionRoutes.of(authenticator).views(),
     }
     sockets = live.sockets()

@@ -35,7 +35,7 @@ DIRECTLY_BELOW: dict[str, set[str]] = {
     "gateway/a2a": {"gateway/auth"},
     "gateway/auth": {"gateway/contract", "actors/agent"},
     "gateway/telemetry": {"gateway/http", "actors/agent"},
-    "gateway/contract": {"gateway/http", "actors/gate", "actors/log/fold"},
+    "gateway/contract": {"gateway/http", "actors/notify"},
     "gateway/http": {"actors/access"},
     "actors/bridge": {"actors/agent"},
     "actors/agent": {
@@ -50,7 +50,8 @@ DIRECTLY_BELOW: dict[str, set[str]] = {
     "actors/nodes": {"actors/calls"},
     "actors/calls": {"actors/run"},
     "actors/workers": {"actors/run"},
-    "actors/run": {"actors/gate", "actors/log/writer", "actors/models"},
+    "actors/run": {"actors/notify", "actors/models"},
+    "actors/notify": {"actors/gate", "actors/log/writer", "actors/servers"},
     "actors/replay": {"actors/gate", "actors/log/words", "actors/servers"},
     "actors/log/writer": {"actors/log/fold"},
     "actors/log/fold": {"actors/log/words"},

@@ -24,6 +24,7 @@ from ..access.principal import KEY_PREFIX, Principal
 from ..approvals.kinds import Approval
 from ..approvals.voting import agreed_edit, vote_of
 from ..common import errors
+from ..common.bounded_post import NotDelivered
 from ..common.errors import AgentError
 from ..common.fleet import FleetView, read_fleet
 from ..conversation.result import AnsweredTurn, Result, Turn, refused_while_waiting, turn_of
@@ -33,7 +34,8 @@ from ..gate.halt import MAX_REASON, HaltState
 from ..gate.policies import StoredPolicy, stored_policies
 from ..log.words.events import Origin
 from ..log.words.inbox import Cancel, Complete, Create, Delete, Resume, Say
-from ..log.writer.topics import EVERYTHING
+from ..log.writer.topics import EVERYTHING, NOTICES
+from ..notify.delivery import ChannelDelivery
 from ..replay.call_page import CallPage, call_page
 from ..replay.policy_use import PolicyUse, policy_uses
 from ..replay.rule_report import RuleReport
@@ -422,7 +424,37 @@ class Agent(AgentReads):
     def _tell_halt(self) -> HaltState:
         state = self._cast.services.halts.state
         self._cast.services.logs.bus.publish(EVERYTHING, state)
+        self._cast.services.logs.bus.publish(NOTICES, None)
         return state
+
+    async def notifications(self) -> Sequence[ChannelDelivery]:
+        """Return the notifications that are kept, newest event first."""
+        self._require("administer")
+        with errors.journal_as_agent_error():
+            return await self._cast.notifier.list()
+
+    async def retry_notification(self, id: str) -> ChannelDelivery:
+        """Send a notification that was given up after all. Raises `AgentError` ``notification_not_found``."""
+        self._require("administer")
+        try:
+            with errors.journal_as_agent_error():
+                return await self._cast.notifier.retry(id)
+        except LookupError:
+            raise errors.no_notification(id) from None
+
+    async def test_channel(self, channel: str) -> str:
+        """Send a test to a channel of notifications, and return its id.
+
+        Raises:
+            AgentError: ``channel_not_found``, or ``not_delivered`` with the reason.
+        """
+        self._require("administer")
+        try:
+            return await self._cast.notifier.test(channel)
+        except LookupError:
+            raise errors.no_channel(channel, [each.name for each in self._cast.notifier.channels]) from None
+        except NotDelivered as error:
+            raise errors.not_delivered(channel, str(error)) from error
 
     async def delete(self, id: str) -> None:
         """Cancel the active run, if there is one, and delete the conversation from the journal."""

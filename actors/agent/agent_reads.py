@@ -68,6 +68,8 @@ class Load:
     """Conversations in memory."""
     slots: Mapping[str, Slots]
     """By tool server and remote agent."""
+    notifications: Mapping[str, int]
+    """Those that wait, by channel, if this process sends them."""
 
 
 @attrs.define(eq=False)
@@ -309,9 +311,10 @@ class AgentReads:
 
     def health(self) -> Health:
         """Return the health of the servers, the models and the journal, as last published."""
-        return health_of(
+        found = health_of(
             self.config, self._cast.directory, self._cast.models(), stopping=self.draining.is_set()
         )
+        return attrs.evolve(found, channels=self._cast.notifier.health())
 
     async def readiness(self) -> Health:
         """Return the health, after asking the journal: it is not ready if it does not answer within two
@@ -359,6 +362,7 @@ class AgentReads:
             working=services.logs.active_runs.count,
             in_memory=len(services.logs.live),
             slots=self._cast.directory.slots,
+            notifications=self._cast.notifier.pending(),
         )
 
     @overload

@@ -24,6 +24,8 @@ from ..common.fleet import this_process, written
 from ..log.writer.observer import Observer, Observers
 from ..mcp.server import mcp_server
 from ..models.model_actors import OpenModel
+from ..notify.notifier import OpenChannel
+from ..notify.webhook import Webhook
 from ..servers.server_status import ServerStatus
 from ..tools.tool import ServerMessage
 from ..workers import startup
@@ -60,23 +62,22 @@ async def open_agent(
     open_server: OpenServer | None = None,
     open_remote_agent: OpenRemoteAgent | None = None,
     open_model: OpenModel | None = None,
+    open_channel: OpenChannel = Webhook.of,
     model_transport: httpx2.AsyncBaseTransport | None = None,
     record: str | os.PathLike[str] | None = None,
     observers: Sequence[Observer] = (),
     lease_clock: Callable[[], float] = boot_clock,
 ) -> AsyncIterator[Agent]:
-    """Run an agent for the length of the block. At the end of the block, the agent shuts down within
-    `config.shutdown_grace` seconds.
+    """Run an agent for the length of the block. At its end, it has `config.shutdown_grace` seconds to stop.
 
     * `journal` stores the conversations: a ``postgresql://`` URL, which other processes may use, too. The
       default is an SQLite database in `config.data_dir`.
-    * `lease` is the time in seconds after which other processes take over the conversations of this one, if
-      it dies.
+    * `lease`: seconds after which other processes take over the conversations of this one, if it dies.
     * `advertise_url` is the URL at which the other processes on the journal reach the server of this one.
     * `servers` are MCP servers that run in this process, by their name in the agent: `mcp.server.MCPServer`
       or `mcp.server.Server` objects. An entry in the agent file is optional and has `brought_by: program`.
-    * `open_server`, `open_remote_agent` and `open_model` replace the implementation of tool servers, other
-      agents and models. If `open_model` raises `UnknownProvider`, the provider in the configuration is used.
+    * `open_server`, `open_remote_agent`, `open_model` and `open_channel` replace an implementation. If
+      `open_model` raises `UnknownProvider`, the provider in the configuration is used.
     * `model_transport` replaces the network for requests to providers.
     * `record` is a folder. For each conversation, a `script:` file with the replies of its models is written
       there, to replay them later.
@@ -105,6 +106,7 @@ async def open_agent(
             open_server=open_server,
             open_remote_agent=open_remote_agent,
             open_model=open_model,
+            open_channel=open_channel,
             model_transport=model_transport,
         )
         async with _run(setup, None if record is None else Path(record)) as agent:

@@ -1,8 +1,8 @@
 """Starts all actors of an agent, or none, and stops them in reverse order.
 
 The order is: lease, registry, models, tool servers (all at the same time), other agents, tool lists, flusher,
-spending, conversations, timers, other members, notes of other members, remote questions. So conversations
-stop while the servers that they call still run.
+spending, conversations, timers, other members, notes of other members, remote questions, notifier. So
+conversations stop while the servers that they call still run.
 """
 
 from __future__ import annotations
@@ -50,6 +50,8 @@ from ..models import spending as spent
 from ..models.model_actors import ModelActors, OpenModel, most_calls
 from ..models.providers.client import open_client
 from ..models.spending import Spending
+from ..notify.notice_rows import NoticeRows
+from ..notify.notifier import Notifier, OpenChannel
 from ..replay.rule_report import RuleReports
 from ..run.offers import CurrentOffers
 from ..run.services import Services
@@ -88,6 +90,7 @@ class Cast:
     """Returns a sentence for each tool that the provider of a model refuses."""
     remote_questions: RemoteQuestions
     followed_notes: FollowedNotes
+    notifier: Notifier
     reports: RuleReports = attrs.field(factory=RuleReports)
 
 
@@ -119,6 +122,7 @@ class Setup:
     open_server: OpenServer | None
     open_remote_agent: OpenRemoteAgent | None
     open_model: OpenModel | None
+    open_channel: OpenChannel
     model_transport: httpx2.AsyncBaseTransport | None
 
 
@@ -145,9 +149,11 @@ async def _start(kernel: Supervisor, models: ModelActors, setup: Setup) -> Cast:
     bus, directory = kernel.bus, ServerDirectory()
     known = KnownTools.of(journal, config.approval)
     await until_available(partial(known.load, [server.name for server in config.enabled_servers]))
-    logs = Logs(journal, lease, bus, await _begin_lease(lease, kernel, setup.wall), setup.observer)
+    notices = NoticeRows.of(config.notify)
+    wall = await _begin_lease(lease, kernel, setup.wall)
+    logs = Logs(journal, lease, bus, wall, setup.observer, outbox=notices.of_events)
     notes = FollowedNotes(journal, logs.wall, lease.can_be_lost)
-    halts = Halts(journal, logs.wall, lambda state: bus.publish(EVERYTHING, state))
+    halts = Halts(journal, logs.wall, lambda state: bus.publish(EVERYTHING, state), notices.of_halt)
     await notes.follow(halt.NOTE, halts.apply)
     limit = None if config.auth is None else config.auth.limits.cost_usd_per_day
     spending = Spending(journal, logs.wall, limit)
@@ -169,6 +175,7 @@ async def _start(kernel: Supervisor, models: ModelActors, setup: Setup) -> Cast:
         registry=registry_ref,
         halts=halts,
         spending=spending,
+        notices=notices,
         model=models.get,
         wake=lambda id: conversations.wake(id, Wake()),
         authorization=Authorization(
@@ -186,7 +193,12 @@ async def _start(kernel: Supervisor, models: ModelActors, setup: Setup) -> Cast:
     questions = RemoteQuestions(journal, registry_ref, services.tokens, services.wake, services.agent_id)
     if config.remote_agents:
         await kernel.start("remote questions", questions.actor())
-    return Cast(services, directory, conversations, models.names, models.warnings, questions, notes)
+    notifier = Notifier(
+        config, journal, bus, wall, halts, setup.observer, lease.can_be_lost, setup.open_channel
+    )
+    if config.notify is not None:
+        await kernel.start("notifier", notifier.actor())
+    return Cast(services, directory, conversations, models.names, models.warnings, questions, notes, notifier)
 
 
 async def _watch_others(

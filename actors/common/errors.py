@@ -19,6 +19,7 @@ ErrorCode: TypeAlias = Literal[
     "already_decided",
     "ambiguous_id",
     "approval_not_found",
+    "channel_not_found",
     "conversation_broken",
     "conversation_completed",
     "conversation_not_found",
@@ -38,7 +39,9 @@ ErrorCode: TypeAlias = Literal[
     "message_required",
     "needs_newer_version",
     "node_unavailable",
+    "not_delivered",
     "not_waiting_for_credential",
+    "notification_not_found",
     "policy_not_found",
     "queue_full",
     "role_required",
@@ -174,6 +177,20 @@ def no_approval(id: str) -> AgentError:
 def no_policy(revision: str) -> AgentError:
     hint = "GET /policy/history lists the revisions."
     return AgentError("policy_not_found", f"there is no policy of the revision {revision[:100]}", hint=hint)
+
+
+def no_notification(id: str) -> AgentError:
+    hint = "`stopgo notify list` shows those that are kept."
+    return AgentError("notification_not_found", f"there is no notification {id[:100]}", hint=hint)
+
+
+def no_channel(name: str, known: Sequence[str]) -> AgentError:
+    hint = nearest(name, known) or (f"channels: {', '.join(known)}" if known else None)
+    return AgentError("channel_not_found", f"there is no channel {name[:100]}", hint=hint)
+
+
+def not_delivered(channel: str, why: str) -> AgentError:
+    return AgentError("not_delivered", f"the test did not arrive at channel {channel}: {why}")
 
 
 def no_tool(name: str, nearest: Sequence[str]) -> AgentError:

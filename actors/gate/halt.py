@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
-from collections.abc import Callable, Iterator, Mapping, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 
 import attrs
@@ -102,6 +102,8 @@ class Halts:
     _wall: WallClock
     _tell: Callable[[HaltState], None] = lambda _: None
     """Called when another member has halted the agent, or ended the halt."""
+    _outbox: Callable[[Halt], Sequence[Json]] = lambda _: ()
+    """The rows of the outbox for a halt, or for its end."""
     latest: Halt = NEVER
     _keys: dict[str, str] = attrs.field(factory=dict)
     """The idempotency keys of the last commands and digests of the commands, oldest first."""
@@ -199,7 +201,8 @@ class Halts:
             after = Halt(before.number + 1, True, reason, by, self._wall())
         elif before.stands and not stands:
             after = Halt(before.number)
-        if not await self._journal.write_notes(NOTE, {NOTE: _note(after, keys)}, at=at):
+        told = () if after == before else self._outbox(after)
+        if not await self._journal.write_notes(NOTE, {NOTE: _note(after, keys)}, at=at, outbox=told):
             return False
         self._keys = keys
         self._set(after)

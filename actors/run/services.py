@@ -19,6 +19,7 @@ from ..gate.policies import Policies
 from ..log.writer.logs import Logs
 from ..models.model_actors import StartedModel
 from ..models.spending import Spending
+from ..notify.notice_rows import NoticeRows
 from ..servers.authorization import Authorization
 from ..tools.registry import RegistryMessage
 from ..tools.tokens import Tokens
@@ -37,6 +38,7 @@ class Services:
     registry: ActorRef[RegistryMessage]
     halts: Halts
     spending: Spending
+    notices: NoticeRows
     model: Callable[[str], Awaitable[StartedModel]]
     """Returns a model by name, started at its first use. Raises `ModelFailed`."""
     wake: Callable[[str], None]

@@ -46,6 +46,8 @@ class Health:
     """The journal."""
     agents: tuple[PartHealth, ...] = ()
     """The other agents. They do not count for `ready`."""
+    channels: tuple[PartHealth, ...] = ()
+    """The channels of notifications. They do not count for `ready`."""
     need_newer: int = 0
     """Conversations that a newer version has written, and that no process can continue now. They do not count
     for `ready`."""

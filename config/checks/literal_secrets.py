@@ -12,7 +12,7 @@ from ..sections.secrets import SHORTEST, secrets_in, secrets_of_argument
 from ..text.values import KeyPath, Scalar, Sequence, Table, Value
 
 _SECRET_KEYS = frozenset({"api_key", "client_secret", "secret"})
-_ADDRESSES = frozenset({"url", "base_url"})
+_ADDRESSES = frozenset({"url", "base_url", "webhook"})
 _NAMED = frozenset({"headers", "env"})
 _OTHERS = frozenset({"approval", "prompt", "message", "routes", "options"})
 """Keys below which the file has no secret for the agent to use, but names and texts of other things."""
@@ -44,6 +44,8 @@ def literal_secrets(written: Value, path: KeyPath = ()) -> Iterator[KeyPath]:
 def _in_item(key: str | int, before: str, text: str) -> Iterator[str]:
     if key == "args":
         yield from (secret for _, secret in secrets_of_argument(before, text))
+    elif key == "secrets":
+        yield text
     elif key == "env":
         name, _, value = text.partition("=")
         yield from secrets_in(name, value)

@@ -21,6 +21,7 @@ from .auth import AuthConfig
 from .mcp import McpServerConfig
 from .models import ContextConfig, LlmConfig, ModelConfig
 from .nodes import Node
+from .notify import NotifyConfig
 
 DEFAULT_NAME = "agent"
 
@@ -231,6 +232,9 @@ class AgentConfig:
     tools: ToolsConfig = default(ToolsConfig(), "Limits of tool calls.")
     approval: ApprovalConfig = default(ApprovalConfig(), "When a tool call asks a person first.")
     limits: LimitsConfig = default(LimitsConfig(), "Limits of one run.")
+    notify: NotifyConfig | None = default(
+        None, "Who is told what happens, for instance of approvals. Default: nobody."
+    )
     source: Path | None = default(
         None, "The agent file; relative `script:` paths are relative to its folder.", derived=True
     )

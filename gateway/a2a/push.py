@@ -43,15 +43,15 @@ from ...actors.a2a.wire.task import (
     Update,
 )
 from ...actors.agent.agent import Agent
+from ...actors.common.bounded_post import NotDelivered, Post, ResolveHost, resolve
 from ...actors.common.errors import AgentError
+from ...actors.common.post_address import BadAddress, target_of
 from ...runtime.journal.errors import JournalError
 from ...runtime.journal.followed_notes import FollowedNotes
 from ...runtime.journal.protocol import Json
 from ...runtime.json_text import dump_wire
 from .as_a2a_error import as_a2a_error
-from .push_address import BadAddress, target_of
 from .push_hook import Hook, SetBy, from_note, to_note
-from .push_post import NotDelivered, Post, ResolveHost, resolve
 from .task_events import entries, known_task, read_tasks
 from .task_log import TaskLog
 from .task_page import context_of

@@ -103,6 +103,7 @@ def _parser() -> argparse.ArgumentParser:
         keys_command,
         mcp_command,
         mcp_resources_command,
+        notify_command,
         policy_command,
         run_command,
         serve_command,
@@ -121,6 +122,7 @@ def _parser() -> argparse.ArgumentParser:
     chat_command.register(commands)
     approvals_command.register(commands)
     halt_command.register(commands)
+    notify_command.register(commands)
     fleet_command.register(commands)
     keys_command.register(commands)
     journal_command.register(commands)

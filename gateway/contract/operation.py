@@ -141,6 +141,9 @@ VARIABLES = {
     "id": Parameter("id", "path", f"Id of the conversation{SHORT}", example=ex.CONVERSATION_ID),
     "uuid": Parameter("uuid", "path", f"UUID of the approval{SHORT}", example=ex.APPROVAL_ID),
     "name": Parameter("name", "path", "Name of the tool, as in `GET /tools`", example=ex.TOOL.name),
+    "notification": Parameter(
+        "notification", "path", "Id of the notification", example="msg_5feceb66ffc86f38d952786c"
+    ),
     "task": Parameter("task", "path", "Id of the task", example=ex.CONVERSATION_ID),
     "config": Parameter("config", "path", "Id of the address for push notifications", example="push-1"),
 }

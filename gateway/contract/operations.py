@@ -100,6 +100,61 @@ EMERGENCY = (
 )
 
 
+NOTIFICATION = s.Notification(
+    id="msg_5feceb66ffc86f38d952786c",
+    channel="ops",
+    type="approval.requested",
+    at=ex.AT,
+    state="given_up",
+    attempts=12,
+    why="it answered 503",
+    conversation_id=ex.CONVERSATION_ID,
+    approval_id=ex.APPROVAL_ID,
+)
+
+NOTIFICATIONS = (
+    Operation(
+        "listNotifications",
+        "GET /notifications",
+        "List the recent notifications",
+        (
+            Response(200, "The notifications", s.NotificationList(notifications=[NOTIFICATION])),
+            error(400, "`invalid_request`: `limit` is not valid"),
+        ),
+        (query("limit", "Maximum number", int, minimum=1, maximum=MAX_LIMIT, default=50),),
+    ),
+    Operation(
+        "retryNotification",
+        "POST /notifications/{notification}/retry",
+        "Send a notification that was given up after all",
+        (
+            Response(
+                200,
+                "The notification",
+                s.NotificationBody(notification=NOTIFICATION),
+            ),
+            error(404, "`notification_not_found`: there is none, or it is not kept any more"),
+        ),
+        description="It keeps its id. One in another state stays as it is.",
+    ),
+    Operation(
+        "testChannel",
+        "POST /notifications/test",
+        "Send a test to a channel",
+        (
+            Response(200, "It has arrived", s.TestedChannel(id="msg_test_5feceb66ffc86f38")),
+            error(400, f"`invalid_request`: `channel` is missing; {MALFORMED}"),
+            error(404, "`channel_not_found`: the agent file has no such channel"),
+            error(502, "`not_delivered`: it did not arrive, with the reason"),
+        ),
+        (),
+        s.ChannelTest(channel="ops"),
+        "It is sent once, by the process that answers.",
+        keyed=False,
+    ),
+)
+
+
 AUTH = (
     Operation(
         "getSession",
@@ -487,6 +542,7 @@ TAGS = {
     "emergency stop": EMERGENCY,
     "fleet": FLEET,
     "policy": POLICY,
+    "notifications": NOTIFICATIONS,
     "system": SYSTEM,
 }
 OPERATIONS: tuple[Operation, ...] = tuple(each for group in TAGS.values() for each in group)

@@ -7,6 +7,8 @@ from typing import Any, ClassVar, Literal, TypeAlias
 
 from ...actors.gate.gate import Action
 from ...actors.gate.halt import MAX_REASON
+from ...actors.notify.delivery import DeliveryState
+from ...config.sections.notify import NoticeKind
 from ..http.chunked_json import Parted
 from .declaration import Shape, about, maybe
 from .shapes import Approval, Conversation, Result, Time
@@ -94,8 +96,9 @@ class PartHealth(Shape):
     name: str = about("Name of the part.")
     state: str = about(
         "Of a tool server: `connected`, `connecting`, `disconnected` or `auth_required` "
-        "([it needs a token](../guides/mcp-servers.md#tokens)). Of an agent: `unknown` until the first "
-        "contact, `reached` or `unreachable`. Else `ready` or `stopping`; of the journal also `unavailable`."
+        "([it needs a token](../guides/mcp-servers.md#tokens)). Of an agent or a channel: `unknown` until "
+        "the first contact, `reached` or `unreachable`. Else `ready` or `stopping`; of the journal also "
+        "`unavailable`."
     )
     error: str | None = maybe("The problem, as a sentence.")
     held: Sequence[str] | None = maybe(
@@ -123,6 +126,51 @@ class HaltRequest(Shape):
     SCHEMA: ClassVar = {"additionalProperties": False}
 
     reason: str | None = maybe("The reason, for people; at most 500 characters.", maxLength=MAX_REASON)
+
+
+class Notification(Shape):
+    """A notification to a channel."""
+
+    id: str = about("Its id, which all repeats have; `webhook-id` of a webhook.")
+    channel: str = about("The name of the channel in the agent file.")
+    type: NoticeKind = about("What it tells.")
+    at: Time = about("The time of the event.")
+    state: DeliveryState = about(
+        "`pending`: it is sent, or sent again. `arrived`: the channel has taken it. `given_up`: it came too "
+        "late or the channel wants no more. `overtaken`: something newer has replaced it, or it was no "
+        "longer true."
+    )
+    attempts: int = about("Number of attempts so far.")
+    next_attempt: Time | None = maybe("Only while it is `pending`: the time before which it is not sent.")
+    why: str | None = maybe("The reason of the last failure, or of the state.")
+    conversation_id: str | None = maybe("The conversation, if it is about one.")
+    approval_id: str | None = maybe("The approval, if it is about one.")
+
+
+class NotificationList(Shape):
+    """Recent notifications."""
+
+    notifications: Sequence[Notification] = about("Newest event first.")
+
+
+class NotificationBody(Shape):
+    """A notification."""
+
+    notification: Notification = about("The notification.")
+
+
+class ChannelTest(Shape):
+    """A request to send a test to a channel."""
+
+    SCHEMA: ClassVar = {"additionalProperties": False}
+
+    channel: str = about("The name of the channel in the agent file.")
+
+
+class TestedChannel(Shape):
+    """A test that has arrived."""
+
+    id: str = about("The id of the test.")
 
 
 class _PolicyRevision(Shape):
@@ -337,6 +385,9 @@ class Readiness(Shape):
     models: Sequence[PartHealth] = about("The models.")
     store: PartHealth = about("The journal.")
     agents: Sequence[PartHealth] | None = maybe("Remote agents. They do not affect readiness.")
+    channels: Sequence[PartHealth] | None = maybe(
+        "Channels of notifications, as this process knows them. They do not affect readiness."
+    )
     halt: Halt | None = maybe("Only while the agent is halted, which does not affect readiness.")
     need_newer: int | None = maybe(
         "Number of conversations that a newer version of the agent has written, and that no process can "

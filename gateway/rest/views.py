@@ -375,6 +375,7 @@ def health_view(health: Health, halt: HaltState, memory: s.Memory | None = None)
         models=[_part(model) for model in health.models],
         store=_part(health.store),
         agents=[_part(agent) for agent in health.agents] or None,
+        channels=[_part(channel) for channel in health.channels] or None,
         halt=halt_view(halt) if halt.halted else None,
         need_newer=health.need_newer or None,
         memory=memory,

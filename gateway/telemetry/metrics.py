@@ -133,6 +133,18 @@ DEFINITIONS = (
     Definition(
         Gauge, "conversations_need_newer", "Conversations of a newer version, which no process can continue."
     ),
+    Definition(
+        Counter,
+        "notifications",
+        "Attempts to send notifications that `arrived` or `failed`, and notifications `given_up`.",
+        ("channel", "outcome"),
+    ),
+    Definition(
+        Gauge,
+        "notifications_pending",
+        "Notifications that wait, at the process that sends them.",
+        ("channel",),
+    ),
     Definition(Gauge, "ready", "1 if the agent is ready."),
     Definition(Gauge, "halted", "1 if the agent is halted."),
 )
@@ -244,6 +256,9 @@ class Metrics(Observer, RequestObserver):
         self._at["journal_commit_seconds"]().observe(seconds)
         self._at["journal_operations"]().inc(operations)
 
+    def notified(self, channel: str, outcome: str) -> None:
+        self._at["notifications"](channel, outcome).inc()
+
     def request_began(self, request: WWWScope) -> None:
         self._requests_open += 1
 
@@ -307,6 +322,8 @@ class Metrics(Observer, RequestObserver):
             at["server_slots"](server).set(slots.size)
             at["server_slots_free"](server).set(max(0, slots.free))
             at["server_calls_waiting"](server).set(slots.waiting)
+        for channel, pending in load.notifications.items():
+            at["notifications_pending"](channel).set(pending)
         for part in (*health.servers, *health.agents):
             at["server_up"](part.name).set(part.state not in DOWN)
         at["ready"]().set(health.ready)

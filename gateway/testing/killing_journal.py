@@ -28,6 +28,7 @@ READS = frozenset(
         "note_revisions",
         "notes",
         "open_work",
+        "outbox",
         "owners",
         "owns",
         "passage",

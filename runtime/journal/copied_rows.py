@@ -17,6 +17,7 @@ COLUMNS: Mapping[str, str] = {
     "question": "number, id, stream_id, kind, state, body, decision, created, expires, settled, votes",
     "intent": "stream_id, key, attempt, effect, state, body",
     "note": "kind, key, body",
+    "outbox": "id, body, at",
 }
 """The tables in the order in which they are copied. The columns have their names in SQLite."""
 

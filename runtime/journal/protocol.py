@@ -29,6 +29,7 @@ from typing import Any, Literal, Protocol, TypeAlias
 import attrs
 
 from ..event_bus import Subscription
+from .outbox import Outbox
 from .ownership import Fence, Fleet, Owned, Renewed
 from .passage import Passage, PassagePlace, WantedEvents
 from .question import (
@@ -228,6 +229,8 @@ class Commit:
     read for `REFUSAL_SECONDS`."""
     summary: Summary | None = None
     """None: as before."""
+    outbox: Sequence[Json] = ()
+    """The bodies of new rows of the outbox."""
 
 
 class Notes(Protocol):
@@ -246,11 +249,13 @@ class Notes(Protocol):
         """Return the revisions of the kinds. Kinds that have not changed lately may be missing."""
         ...
 
-    async def write_notes(self, kind: str, notes: Mapping[str, Json], *, at: int | None = None) -> bool:
+    async def write_notes(
+        self, kind: str, notes: Mapping[str, Json], *, at: int | None = None, outbox: Sequence[Json] = ()
+    ) -> bool:
         """Store notes in one commit. Each replaces the earlier note of its key.
 
         With `at`, return False, with nothing written, unless this is still the revision of the kind. If the
-        answer was lost, a repetition returns False.
+        answer was lost, a repetition returns False. `outbox` are the bodies of new rows of the outbox.
 
         Raises:
             NoteTooLong
@@ -262,7 +267,7 @@ class Notes(Protocol):
         ...
 
 
-class Journal(Notes, Protocol):
+class Journal(Notes, Outbox, Protocol):
     """The protocol of a journal. The module's docstring has the rules for all methods."""
 
     async def deliver(self, command: NewCommand) -> DeliveryOutcome:
@@ -421,9 +426,9 @@ class Journal(Notes, Protocol):
         """Count the contents. The numbers are those of one moment."""
         ...
 
-    async def delete(self, fence: Fence) -> tuple[str, ...]:
-        """Delete a stream. Return the keys of its open commands, which the caller must answer; none if the
-        stream does not exist.
+    async def delete(self, fence: Fence, outbox: Sequence[Json] = ()) -> tuple[str, ...]:
+        """Delete a stream, and add rows to the outbox. Return the keys of its open commands, which the caller
+        must answer; none, with nothing written, if the stream does not exist.
 
         Raises:
             Fenced

@@ -123,8 +123,8 @@ def _sound(store: CopiedRows, table: str, rows: Iterable[CopiedRow]) -> Iterator
     columns = COLUMNS[table].split(", ")
     for row in rows:
         if bytes in map(type, row):
-            if table == "note":
-                raise JournalError("a note is damaged; restore the journal from a backup")
+            if table in ("note", "outbox"):
+                raise JournalError(f"a row of {table!r} is damaged; restore the journal from a backup")
             id = row[columns.index("id" if table == "stream" else "stream_id")]
             stream = shown(store.name(id))
             raise StreamDamaged(

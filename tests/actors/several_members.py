@@ -60,6 +60,7 @@ class Members:
             open_server=member.world.open_server,
             open_model=member.world.open_model,
             open_remote_agent=member.world.open_remote_agent,
+            open_channel=member.world.open_channel,
             lease_clock=member.lease_clock,
         ) as agent:
             yield agent

@@ -32,6 +32,8 @@ from stopgo.actors.models.messages.messages import (
     Usage,
 )
 from stopgo.actors.models.providers.model import Model
+from stopgo.actors.notify.notifier import OpenChannel
+from stopgo.actors.notify.webhook import Webhook
 from stopgo.actors.servers.server_status import ServerStartFailed, ServerStatus
 from stopgo.actors.tools.tool import Authenticate, CallTool, Hints, ListTools, ServerMessage, Tool, ToolResult
 from stopgo.config.load import load_config
@@ -180,6 +182,7 @@ class World:
     slow_stop: float = 0.0
     """Seconds every server takes to stop."""
     open_remote_agent: OpenRemoteAgent | None = None
+    open_channel: OpenChannel = Webhook.of
     out_of_reach: float = 0.0
     """Seconds until a call can leave."""
     observers: Sequence[Observer] = ()
@@ -253,6 +256,7 @@ class World:
                 open_remote_agent=self.open_remote_agent,
                 open_model=self.open_model,
                 observers=self.observers,
+                open_channel=self.open_channel,
             ) as agent:
                 yield agent
 

@@ -93,8 +93,8 @@ A2A_MESSAGES = "tests/gateway/a2a/test_task_messages.py"
 A2A_STREAMS = "tests/gateway/a2a/test_task_streams.py"
 A2A_ANSWERS = "tests/gateway/a2a/test_task_answer.py"
 A2A_LATE = "tests/gateway/a2a/test_late_answers.py"
-PUSH_ADDRESSES = "tests/gateway/a2a/test_push_address.py"
-PUSH_POSTS = "tests/gateway/a2a/test_push_post.py"
+PUSH_ADDRESSES = "tests/actors/common/test_post_address.py"
+PUSH_POSTS = "tests/actors/common/test_bounded_post.py"
 A2A_ORIGINS = "tests/gateway/a2a/test_origin.py"
 REMOTE = "tests/crash/test_matrix_remote.py"
 STEPS = "tests/actors/calls/test_lifecycle.py"
@@ -204,7 +204,7 @@ BY_A2A = (
     (
         "a notification goes to a private address",
         Edit(
-            "gateway.a2a.push_address:is_allowed",
+            "actors.common.post_address:is_allowed",
             "reach == 'public' or (to_private and reach == 'private')",
             "reach != 'never'",
         ),
@@ -213,13 +213,13 @@ BY_A2A = (
     (
         "a notification goes to the credentials that a cloud serves outside the link-local range",
         Edit(
-            "gateway.a2a.push_address:reach_of", "any((meant in network for network in _METADATA))", "False"
+            "actors.common.post_address:reach_of", "any((meant in network for network in _METADATA))", "False"
         ),
         PUSH_ADDRESSES,
     ),
     (
         "a notification goes where one of several addresses is allowed",
-        Edit("gateway.a2a.push_post:Post.addresses", "all", "any"),
+        Edit("actors.common.bounded_post:Post.addresses", "all", "any"),
         PUSH_POSTS,
     ),
 )
@@ -2165,8 +2165,116 @@ REPLAYS = (
     ),
 )
 
+NOTIFIER = "tests/actors/notify/test_notifier.py"
+DELIVERIES = "tests/actors/notify/test_delivery_store.py"
+WEBHOOKS = "tests/gateway/test_notification_routes.py"
+TOLD = killed(MATRIX, "channels are told of an approval and its decision")
+_ROWS = "self.outbox(self.state.id, self.committed_seq, (*pending.events, *written))"
+
+NOTIFICATIONS = (
+    Mutant(
+        "notifications: a row is written after the commit of its cause",
+        (
+            Edit("actors.log.writer.log:ConversationLog.save", _ROWS, "()"),
+            Edit(
+                "actors.log.writer.log:ConversationLog.save",
+                "if commit.outbox:\n    self.bus.publish(NOTICES, None)",
+                "rows = self.outbox(self.state.id, commit.expected_seq, commit.events)\n"
+                "if rows:\n    await self.journal.write_notes('rows', {}, outbox=rows)\n"
+                "    self.bus.publish(NOTICES, None)",
+            ),
+        ),
+        (TOLD,),
+    ),
+    Mutant(
+        "notifications: rows are dropped before their deliveries are stored",
+        (
+            Edit(
+                "actors.notify.notifier:Notifier._expand",
+                "await self._store.write(changed.values())\n"
+                "await self._journal.drop_outbox([row.number for row in rows])",
+                "await self._journal.drop_outbox([row.number for row in rows])\n"
+                "await self._store.write(changed.values())",
+            ),
+        ),
+        (TOLD,),
+    ),
+    Mutant(
+        "notifications: a delivery counts as arrived before the answer",
+        (
+            Edit(
+                "actors.notify.notifier:_ChannelQueue._attempt",
+                "notifier.store.write([tried])",
+                "notifier.store.write([tried.ended('arrived', '', now)])",
+            ),
+        ),
+        (NOTIFIER, TOLD),
+    ),
+    Mutant(
+        "notifications: a channel that fails keeps others waiting",
+        (
+            Edit(
+                "actors.notify.notifier:_ChannelQueue.run",
+                "max(first.next, self._not_before)",
+                "max(first.next, *(each._not_before for each in self._notifier._queues.values()))",
+            ),
+        ),
+        (NOTIFIER,),
+    ),
+    Mutant(
+        "notifications: a repeat has another id",
+        (
+            Edit(
+                "actors.notify.notifier:_ChannelQueue._attempt",
+                "self._channel.send(delivery.id, delivery.kind, delivery.at, data, now)",
+                "self._channel.send(f'{delivery.id}{tried.attempts}', delivery.kind, delivery.at, data, now)",
+            ),
+        ),
+        (NOTIFIER,),
+    ),
+    Mutant(
+        "notifications: what is no longer true is told",
+        (
+            Edit(
+                "actors.notify.notice_text:_about_approval",
+                "delivery.kind in _WAITING and question.state != 'pending'",
+                "False",
+            ),
+        ),
+        (NOTIFIER,),
+    ),
+    Mutant(
+        "notifications: a member without the claim overwrites deliveries",
+        (
+            Edit(
+                "actors.notify.delivery_store:DeliveryStore.write",
+                "self._journal.write_notes(KIND, bodies, at=self.revision)",
+                "self._journal.write_notes(KIND, bodies)",
+            ),
+        ),
+        (DELIVERIES,),
+    ),
+    Mutant(
+        "notifications: two members deliver",
+        (
+            Edit(
+                "actors.notify.delivery_store:DeliveryStore.claim",
+                "owner in await self._journal.living()",
+                "False",
+            ),
+        ),
+        (DELIVERIES,),
+    ),
+    Mutant(
+        "notifications: a channel reaches private addresses",
+        (Edit("actors.notify.webhook:Webhook.of", "config.to_private", "True"),),
+        (WEBHOOKS,),
+    ),
+)
+
 MUTANTS = (
     *(Mutant(name, (edit,), tests) for name, edit, tests in (*MEMBERS, *VERDICT_RECORDS, *REPLAYS)),
+    *NOTIFICATIONS,
     Mutant(
         "the intent is saved with the result, not before the call",
         (

@@ -37,6 +37,7 @@ from .recovery_scenarios import (
     WEAKENED,
 )
 from .story import Scenario
+from .told_scenarios import TOLD, TOLD_OF_A_DELETION, TOLD_OF_A_HALT
 
 SCENARIOS: Sequence[Scenario] = (
     APPROVED,
@@ -65,10 +66,20 @@ SCENARIOS: Sequence[Scenario] = (
     LOST_FAILED,
     UNASKED,
     WEAKENED,
+    TOLD,
+    TOLD_OF_A_HALT,
+    TOLD_OF_A_DELETION,
 )
 
 MAIN: Sequence[Scenario] = (APPROVED, PARALLEL, EDITED, REJECTED, CANCELLED_WAITING)
 """The basic turns; all others are variations."""
 
-VARIATIONS: Sequence[Scenario] = (PARALLEL_REJECTED, LOST_DONE, LOST_FAILED)
-"""The scenarios that differ from another one only in the human's decision."""
+VARIATIONS: Sequence[Scenario] = (
+    PARALLEL_REJECTED,
+    LOST_DONE,
+    LOST_FAILED,
+    TOLD,
+    TOLD_OF_A_HALT,
+    TOLD_OF_A_DELETION,
+)
+"""The scenarios that differ from another one only in the human's decision, or in who is told of it."""

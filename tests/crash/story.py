@@ -16,11 +16,14 @@ import trio._core._run
 from stopgo.actors.agent.open_agent import open_agent
 from stopgo.actors.log.fold.state import Conversation
 from stopgo.actors.log.fold.stored import read
+from stopgo.actors.notify.delivery import ChannelDelivery
+from stopgo.actors.notify.delivery_store import KIND, read_deliveries
 from stopgo.config.checks.tree import tree_from_stored
 from stopgo.config.sections.a2a import RemoteAgentConfig
 from stopgo.config.sections.agent_config import AgentConfig
 from stopgo.config.sections.approval import ApprovalConfig
 from stopgo.config.sections.mcp import McpServerConfig
+from stopgo.config.sections.notify import NotifyConfig
 from stopgo.gateway.testing.crash_points import live_through, survive
 from stopgo.gateway.testing.killing_journal import Kill, KillingJournal
 from stopgo.gateway.testing.virtual_time import run_in_virtual_time
@@ -52,6 +55,8 @@ class Scenario:
     """That of the agent file from the second life on, if it is another."""
     agents: Sequence[RemoteAgentConfig] = ()
     """The other agents."""
+    notify: NotifyConfig | None = None
+    """The channels that are told what happens."""
     upgrade: Mapping[str, Any] | None = None
     """The tree of the agent file from the second life on."""
     compared: bool = True
@@ -70,6 +75,7 @@ class Scenario:
             a2a=tuple(self.agents),
             remote_agents=tuple(self.agents),
             approval=self.approval if life == 1 else self.later_approval or self.approval,
+            notify=self.notify,
             stored_tree=tree,
         )
 
@@ -88,6 +94,9 @@ class Record:
     replies: Mapping[str, Json | None]
     """To all commands that were ever accepted."""
     open_work: tuple[str, ...]
+    outbox: int
+    """The number of rows in it."""
+    deliveries: Mapping[str, ChannelDelivery]
 
 
 @attrs.frozen(eq=False)
@@ -177,6 +186,7 @@ def _live(
                     open_server=world.open_server,
                     open_remote_agent=world.remote.open,
                     open_model=world.open_model,
+                    open_channel=world.told.opened_by(lambda: world.alive),
                 ) as agent:
                     world.closing = math.inf
                     through = await client.live(agent)
@@ -202,4 +212,6 @@ async def _read(
             intents=await intents_of(journal, id),
             replies={key: await reply_of(journal, stream, key) for stream, key in commands},
             open_work=await journal.open_work(),
+            outbox=len(await journal.outbox(100)),
+            deliveries=read_deliveries(await journal.notes(KIND)),
         )

@@ -37,6 +37,7 @@ from stopgo.config.sections.mcp import McpServerConfig
 from stopgo.gateway.testing.killing_journal import Killed, KillingJournal
 from stopgo.runtime.context import Behaviour, Context
 from stopgo.runtime.journal.protocol import Journal
+from tests.actors.notify.told_channels import ToldChannels
 
 from .demands import Demands
 from .remote_agent import TOOL as REMOTE
@@ -118,6 +119,7 @@ class World:
     visited: set[str] = attrs.field(factory=set)
     """Labels of the calls whose address a human has visited."""
     remote: RemoteAgent = attrs.field(init=False)
+    told: ToldChannels = attrs.field(factory=ToldChannels)
     _past: float = 1_000_000.0
 
     def __attrs_post_init__(self) -> None:

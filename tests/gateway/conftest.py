@@ -37,6 +37,7 @@ from stopgo.actors.log.words.inbox import Received
 from stopgo.actors.log.words.outcomes import Replied
 from stopgo.actors.models.messages.messages import ToolCall
 from stopgo.actors.models.messages.usage import StepUsage
+from stopgo.actors.notify.delivery import ChannelDelivery
 from stopgo.actors.replay.call_page import CallPage
 from stopgo.actors.replay.policy_use import PolicyUse
 from stopgo.actors.replay.recorded_call import Damage
@@ -99,6 +100,23 @@ CONFIG = AgentConfig(agent=LlmNode(name="agent", prompt="", model="offline:rules
 
 
 POLICY = StoredPolicy("5feceb66ffc86f38", AT, {"rules": []})
+
+
+DELIVERY = ChannelDelivery(
+    id="msg_1",
+    channel="ops",
+    kind="run.failed",
+    subject=f"{ex.CONVERSATION_ID}/1",
+    at=AT,
+    next=AT,
+    ends=AT,
+    state="given_up",
+    attempts=2,
+    settled=AT,
+    why="it answered 503",
+    stream=ex.CONVERSATION_ID,
+    seq=1,
+)
 
 
 @attrs.define(eq=False)
@@ -172,6 +190,18 @@ class FakeAgent:
     async def recorded_calls(self, **options: Any) -> CallPage:
         await self._read("recorded_calls", (), options)
         return CallPage((), None, Damage())
+
+    async def notifications(self) -> Sequence[ChannelDelivery]:
+        await self._read("notifications", (), {})
+        return [DELIVERY]
+
+    async def retry_notification(self, id: str) -> ChannelDelivery:
+        await self._read("retry_notification", (id,), {})
+        return DELIVERY.again(AT)
+
+    async def test_channel(self, channel: str) -> str:
+        await self._read("test_channel", (channel,), {})
+        return "msg_test_1"
 
     async def _command(self, name: str, args: tuple[Any, ...], options: dict[str, Any]) -> Turn:
         await self._read(name, args, options)

@@ -328,6 +328,7 @@ class FleetSimulation(Simulation):
                 open_server=world.open_server,
                 open_remote_agent=world.peer.agent.open,
                 open_model=world.open_model,
+                open_channel=world.open_channel,
                 lease_clock=trio.current_time,
             ) as member.agent:
                 async with trio.open_nursery() as nursery:
@@ -425,6 +426,7 @@ class FleetSimulation(Simulation):
         for person in self.people:
             await person.check_answers(cast(Agent, fleet))
         await trio.sleep(max(60.0, TROUBLE + 400.0 - trio.current_time()))  # paused members go on
+        await self._check_told()
         if open_work := await store.open_work():
             self.world.wrongs.append(f"there is open work: {open_work}")
         committed = {id: [*await store.events_since(id, 0)] for id in self.seen}

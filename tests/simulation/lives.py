@@ -24,6 +24,7 @@ from stopgo.actors.agent.open_agent import LOG_VERSION, open_agent
 from stopgo.actors.log.fold.state import fold
 from stopgo.actors.log.words.events import RunEnd
 from stopgo.actors.log.writer import write_behind
+from stopgo.actors.notify.delivery_store import KIND, read_deliveries
 from stopgo.gateway.testing.crash_points import survive
 from stopgo.gateway.testing.killing_journal import KillingJournal
 from stopgo.gateway.testing.virtual_time import run_in_virtual_time
@@ -44,6 +45,8 @@ from .traces import Traces
 from .world import ServerCrash, World
 
 RUN_ENDS = {each.type for each in get_args(RunEnd)}
+MOST_WAITS = 500
+"""The number of looks for notifications that wait."""
 LIFE = 4 * PATIENCE
 """Seconds of simulated time for one process."""
 
@@ -131,6 +134,7 @@ class Simulation:
                     open_server=world.open_server,
                     open_remote_agent=world.peer.agent.open,
                     open_model=world.open_model,
+                    open_channel=world.open_channel,
                     observers=[self.traces.observer(self.plan.config(life), world.wall)],
                 ) as agent:
                     if world.halted and not agent.halt_state().halted:
@@ -229,6 +233,7 @@ class Simulation:
         for person in self.people:
             await person.check_answers(agent)
         await trio.sleep(30.0)
+        await self._check_told()
         cast, wrongs = agent._cast, self.world.wrongs
         if cast.conversations.active or cast.services.logs.live:
             wrongs.append(f"{cast.conversations.active} conversations are still in memory")
@@ -245,6 +250,26 @@ class Simulation:
             kept = person.deleting or isinstance(answer, str) or key.startswith("expire/")
             if not kept and key in person.answers and await reply_of(self.world.store, stream, key) is None:
                 wrongs.append(f"{person.name}: {key} was accepted and never answered")
+
+    async def _check_told(self) -> None:
+        """At the end: each event that channels want is told once, or something newer is; and nothing else."""
+        store, notify = self.world.store, self.plan.notify
+        assert store is not None
+        if notify is None:
+            if await store.outbox(1) or await store.notes(KIND):
+                self.world.wrongs.append("without channels, notifications are stored")
+            return
+        for _ in range(MOST_WAITS):
+            deliveries = read_deliveries(await store.notes(KIND))
+            if not (await store.outbox(1) or any(each.state == "pending" for each in deliveries.values())):
+                break
+            await trio.sleep(10.0)
+        rows = await store.outbox(9)
+        if rows:
+            self.world.wrongs.append(f"rows are left in the outbox: {rows}")
+        events = [each for person in self.people for each in await store.events_since(person.id, 0)]
+        deleted = [person.id for person in self.people if person.deleting]
+        self.world.wrongs += self.world.hooks.check(notify, events, deliveries, deleted)
 
     async def _check_nothing_left(self, agent: Agent) -> None:
         topics = {topic for topic in agent._cast.services.logs.bus._by_topic if topic is not None}

@@ -15,7 +15,9 @@ from stopgo.config.sections.a2a import RemoteAgentConfig
 from stopgo.config.sections.agent_config import AgentConfig, LimitsConfig, ToolsConfig
 from stopgo.config.sections.approval import ApprovalConfig, Condition, Rule
 from stopgo.config.sections.mcp import McpServerConfig
+from stopgo.config.sections.notify import NotifyConfig
 from stopgo.gateway.testing.killing_journal import EDGES, Kill
+from tests.actors.notify.told_channels import NOTIFY
 
 from .trees import grow, with_agents, with_rejections_contained
 
@@ -79,6 +81,8 @@ class Plan:
     """Saves fail now and then, with nothing written: the conversation crashes and restarts."""
     peer: RemoteAgentConfig | None
     """The other agent, if there is one."""
+    notify: NotifyConfig | None = None
+    """The channels that are told what happens."""
     halts: int = 0
     """How often the agent is halted in each life."""
 
@@ -108,6 +112,7 @@ class Plan:
             approval=attrs.evolve(self.approval, rules=rules),
             limits=self.limits,
             shutdown_grace=5.0,
+            notify=self.notify,
             stored_tree=tree,
         )
 
@@ -131,6 +136,7 @@ def plan(seed: int) -> Plan:
         saves_fail=rng.random() < 0.2,
         moment=rng.choice([0.0, 0.0, MOMENT, 1.0, 30.0]),
         peer=None,
+        notify=NOTIFY if Random(f"{seed}/notify").random() < 0.25 else None,
     )
     if seed >= FIRST_WITH_HALTS:
         story = attrs.evolve(story, halts=Random(f"{seed}/halts").choice([1, 2, 5]))

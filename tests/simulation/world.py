@@ -26,6 +26,7 @@ from stopgo.actors.models.messages.messages import (
     ToolCall,
     ToolMessage,
 )
+from stopgo.actors.notify.notifier import OpenChannel
 from stopgo.actors.servers.server_status import ServerStatus
 from stopgo.actors.tools.tool import (
     Authenticate,
@@ -43,6 +44,7 @@ from stopgo.config.sections.mcp import McpServerConfig
 from stopgo.gateway.testing.killing_journal import Killed, KillingJournal
 from stopgo.runtime.context import Behaviour, Context
 from stopgo.runtime.journal.protocol import Event, Journal
+from tests.actors.notify.told_channels import ToldChannels
 from tests.crash.world import label_of
 
 from .peer import Peer
@@ -76,6 +78,8 @@ class World:
     """The story, one line for each event outside the agent."""
     sent: Counter[str] = attrs.field(factory=Counter)
     """The number of times each call arrived, by conversation, tool and arguments."""
+    hooks: ToldChannels = attrs.field(factory=ToldChannels)
+    """The channels of notifications."""
     conversations: dict[str, str] = attrs.field(factory=dict)
     """Conversation ids, by the user's name for them."""
     store: Journal | None = None
@@ -251,6 +255,10 @@ class World:
             self.wrongs.append(f"{call.tool} came without the token of its run")
 
     # ------------------------------------------------------------------ model
+
+    @property
+    def open_channel(self) -> OpenChannel:
+        return self.hooks.opened_by(lambda: not self.journal_is_dead)
 
     def open_model(self, name: str, *, folder: Path) -> World:
         return self

@@ -24,7 +24,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import Any, cast
+from typing import Any, TypeAlias, cast
 
 import attrs
 import trio
@@ -45,8 +45,11 @@ from ..words.event_json import encode
 from .branches import Branches, WorkTimer, WorkTimers
 from .observer import Observer
 from .tenure import Tenure
-from .topics import DELTAS, EVERYTHING, EXPIRIES, ConversationTopic, Published, ReplyTopic
+from .topics import DELTAS, EVERYTHING, EXPIRIES, NOTICES, ConversationTopic, Published, ReplyTopic
 from .write_behind import Flusher, PendingWrites
+
+OutboxRows: TypeAlias = Callable[[str, int, Sequence[NewEvent]], Sequence[Json]]
+"""The rows of the outbox for the events of a conversation that follow an event."""
 
 
 @attrs.define(eq=False, kw_only=True)
@@ -63,6 +66,7 @@ class ConversationLog:
     """Starts a task of the conversation."""
     progress: Callable[[], None]
     """Called after every commit."""
+    outbox: OutboxRows
     sent_elsewhere: dict[str, str] = attrs.field(factory=dict)
     """The members that have the tokens of commands, by command; without those of this member."""
     _queue: trio.Lock = attrs.field(factory=trio.Lock)
@@ -144,6 +148,7 @@ class ConversationLog:
                 replies=replies or {},
                 refuse=refuse or {},
                 summary=head.summary() if head != self._stored_head else None,
+                outbox=self.outbox(self.state.id, self.committed_seq, (*pending.events, *written)),
             )
             saved = await self.tenure.write(partial(self.journal.save, commit))
             # No checkpoint from here on, so that other tasks see commit, fold and publication as one step.
@@ -152,6 +157,8 @@ class ConversationLog:
             for event, stored in zip(events, written, strict=True):
                 self._apply(event, self._numbered(stored, saved.at))
             self._notify({**(replies or {}), **(refuse or {})}, questions, saved.at)
+            if commit.outbox:
+                self.bus.publish(NOTICES, None)
             return True
         finally:
             if self.has_pending_writes:  # the commit failed: the next save or a flush tries again

@@ -14,7 +14,7 @@ from ....runtime.journal.protocol import Journal
 from ...common.kept_forms import AllKeptForms
 from ..fold.stored import read
 from .branches import ActiveRuns, Branches
-from .log import ConversationLog
+from .log import ConversationLog, OutboxRows
 from .observer import Observer
 from .relay import Relay
 from .tenure import claim
@@ -43,6 +43,7 @@ class Logs:
     )
     unreleased: list[Fence] = attrs.field(factory=list)
     """The fences of activations that could not give up their streams."""
+    outbox: OutboxRows = lambda stream, after, events: ()
 
     async def open(
         self,
@@ -74,6 +75,7 @@ class Logs:
             state=state,
             start_soon=start_soon,
             progress=progress,
+            outbox=self.outbox,
         )
 
     async def owned(self, id: str) -> ConversationLog | None:

@@ -64,6 +64,9 @@ class Observer:
     def committed(self, operations: int, seconds: float) -> None:
         """The journal has committed a batch of operations, which took this long."""
 
+    def notified(self, channel: str, outcome: str) -> None:
+        """A notification has `arrived` at a channel, has `failed` to, or was `given_up`."""
+
     def traceparent(self, conversation: Conversation, call: str, attempt: int) -> str | None:
         """Return the `traceparent` (W3C Trace Context) to send with an attempt of a tool call; None: that of
         the run's origin."""
@@ -87,6 +90,9 @@ class Observers(Observer):
 
     def committed(self, operations: int, seconds: float) -> None:
         self._each(lambda observer: observer.committed(operations, seconds))
+
+    def notified(self, channel: str, outcome: str) -> None:
+        self._each(lambda observer: observer.notified(channel, outcome))
 
     def traceparent(self, conversation: Conversation, call: str, attempt: int) -> str | None:
         found = self._each(lambda observer: observer.traceparent(conversation, call, attempt))

@@ -16,6 +16,9 @@ EXPIRIES = "expiries"
 EVERYTHING = "everything"
 """The events and deltas of all conversations, as `Published`; changes of `HaltState`; and `Missed`."""
 
+NOTICES = "notices"
+"""Without meaning: a commit has written rows to the outbox."""
+
 DELTAS = "deltas"
 """The deltas of the conversations that are loaded in this process, for other members."""
 

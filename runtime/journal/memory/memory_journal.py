@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import assert_never
 
 import attrs
@@ -11,6 +11,7 @@ from ... import json_text
 from .. import note, repeated_save
 from .. import vote as votes
 from ..errors import Fenced, JournalError, UnknownCommand, UnknownStream
+from ..outbox import outbox_row, outbox_texts
 from ..ownership import Claim, Fence, Owned
 from ..protocol import (
     Accepted,
@@ -151,6 +152,7 @@ class MemoryJournal(MemoryReads):
         replies = {key: _copy(reply) for key, reply in commit.replies.items()}
         refuse = {key: _copy(reply) for key, reply in commit.refuse.items()}
         settle, ack, summary = tuple(commit.settle), tuple(commit.ack), commit.summary
+        told = outbox_texts(commit.outbox)
         summary = summary and attrs.evolve(summary, body=_copy(summary.body))
         async with handed_over():
             draft = self._owned(fence).copy()
@@ -176,10 +178,22 @@ class MemoryJournal(MemoryReads):
             for change in questions:
                 if isinstance(change, NewQuestion):
                     self._asked[change.id] = (next(self._question_numbers), fence.stream)
+            self._add_to_outbox(told, at)
             self._changed(fence.stream, expected_seq if events else None)
             return Saved(expected_seq + 1, at)
 
-    async def delete(self, fence: Fence) -> tuple[str, ...]:
+    def _add_to_outbox(self, texts: Sequence[str], at: float) -> None:
+        for text in texts:
+            number = next(self._outbox_numbers)
+            self._outbox[number] = outbox_row(number, text, at)
+
+    async def drop_outbox(self, numbers: Sequence[int]) -> None:
+        async with handed_over():
+            for number in numbers:
+                self._outbox.pop(number, None)
+
+    async def delete(self, fence: Fence, outbox: Sequence[Json] = ()) -> tuple[str, ...]:
+        told = outbox_texts(outbox)
         async with handed_over():
             if fence.stream not in self._streams:
                 return ()
@@ -188,15 +202,19 @@ class MemoryJournal(MemoryReads):
                 del self._asked[question]
             del self._streams[fence.stream]
             self._owners.forget(fence.stream)
+            self._add_to_outbox(told, self._wall())
             self._changed(fence.stream)
             return tuple(command.key for command in kept.waiting())
 
-    async def write_notes(self, kind: str, notes: Mapping[str, Json], *, at: int | None = None) -> bool:
-        texts = note.texts(notes)
+    async def write_notes(
+        self, kind: str, notes: Mapping[str, Json], *, at: int | None = None, outbox: Sequence[Json] = ()
+    ) -> bool:
+        texts, told = note.texts(notes), outbox_texts(outbox)
         async with handed_over():
             if number := self._revisions.begin(kind, at):
                 self._notes[kind].update(texts)
                 self._revisions.end(kind, number, notes)
+                self._add_to_outbox(told, self._wall())
             return number > 0
 
     async def take_note(self, kind: str, key: str) -> Json | None:

@@ -15,6 +15,7 @@ from ...clock import WallClock, system_clock
 from .. import cursor as cursors
 from .. import note, rows
 from ..local_member import LocalMember
+from ..outbox import OutboxRow
 from ..ownership import Fleet
 from ..passage import MOST_STREAMS, Passage, PassagePlace, WantedEvents, bounded, passage, spans
 from ..protocol import Event, Json, Marks
@@ -50,6 +51,8 @@ class MemoryReads(LocalMember):
         self._stream_numbers = count(1)
         self._question_numbers = count(1)
         self._notes: defaultdict[str, dict[str, str]] = defaultdict(dict)
+        self._outbox: dict[int, OutboxRow] = {}
+        self._outbox_numbers = count(1)
 
     # -------------------------------------------------------------- reading
 
@@ -217,6 +220,10 @@ class MemoryReads(LocalMember):
                 pending=len(asked),
                 oldest=min(asked, default=None),
             )
+
+    async def outbox(self, limit: int) -> Sequence[OutboxRow]:
+        async with handed_over():
+            return tuple(islice(self._outbox.values(), limit))
 
     async def notes(self, kind: str, *, after: int = 0) -> Mapping[str, Json | None]:
         async with handed_over():

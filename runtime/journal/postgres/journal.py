@@ -14,6 +14,7 @@
 `tally.py`     the numbers of streams, kept by triggers
 `owners.py`    claims and leases
 `note_table.py` notes
+`outbox_table.py` the outbox
 `hints.py`     notifications between the members
 =============  ==============================================================================
 
@@ -38,6 +39,7 @@ from ...event_bus import EventBus, Subscription
 from .. import cursor as cursors
 from .. import note
 from ..errors import JournalUnavailable
+from ..outbox import OutboxRow, outbox_texts
 from ..ownership import Fence, Fleet, Owned, Renewed
 from ..passage import Passage, PassagePlace, WantedEvents
 from ..patience import until_available
@@ -67,7 +69,18 @@ from ..question import (
 from ..store_address import LEASE
 from ..summary import Among, Census, NamedKind, Page, Row
 from ..vote import Vote, Voted
-from . import grouped_writes, intake, note_table, owners, passages, reads, save, stream_reads, tables
+from . import (
+    grouped_writes,
+    intake,
+    note_table,
+    outbox_table,
+    owners,
+    passages,
+    reads,
+    save,
+    stream_reads,
+    tables,
+)
 from .group import WriteGroups
 from .hints import TOPIC, HintChannel
 from .owners import OwnMember
@@ -238,8 +251,9 @@ class PostgresJournal:
         self._changed(commit.fence.stream, commit.expected_seq if commit.events else None)
         return saved
 
-    async def delete(self, fence: Fence) -> tuple[str, ...]:
-        waiting = await self._pool.run(lambda db: owners.delete(db, fence))
+    async def delete(self, fence: Fence, outbox: Sequence[Json] = ()) -> tuple[str, ...]:
+        told = outbox_texts(outbox)
+        waiting = await self._pool.run(lambda db: owners.delete(db, fence, told))
         self._changed(fence.stream)
         return waiting
 
@@ -325,9 +339,17 @@ class PostgresJournal:
     async def note_revisions(self) -> Mapping[str, int]:
         return await self._pool.run(note_table.revisions)
 
-    async def write_notes(self, kind: str, notes: Mapping[str, Json], *, at: int | None = None) -> bool:
-        texts = note.texts(notes)
-        return await self._pool.run(lambda db: note_table.write(db, kind, texts, at))
+    async def write_notes(
+        self, kind: str, notes: Mapping[str, Json], *, at: int | None = None, outbox: Sequence[Json] = ()
+    ) -> bool:
+        texts, told = note.texts(notes), outbox_texts(outbox)
+        return await self._pool.run(lambda db: note_table.write(db, kind, texts, at, told))
+
+    async def outbox(self, limit: int) -> Sequence[OutboxRow]:
+        return await self._pool.run(lambda db: outbox_table.read(db, limit))
+
+    async def drop_outbox(self, numbers: Sequence[int]) -> None:
+        await self._pool.run(lambda db: outbox_table.drop(db, numbers))
 
     async def take_note(self, kind: str, key: str) -> Json | None:
         text = json_text.dump(key)

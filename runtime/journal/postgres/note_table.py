@@ -18,7 +18,9 @@ def revisions(db: Connection) -> Mapping[str, int]:
     return dict(db.execute("SELECT kind, revision FROM note_kind").fetchall())
 
 
-def write(db: Connection, kind: str, texts: Mapping[str, str], at: int | None) -> bool:
+def write(
+    db: Connection, kind: str, texts: Mapping[str, str], at: int | None, told: Sequence[str] = ()
+) -> bool:
     """See `Journal.write_notes`."""
     written = db.execute(
         """WITH next AS (
@@ -31,8 +33,11 @@ def write(db: Connection, kind: str, texts: Mapping[str, str], at: int | None) -
             INSERT INTO note SELECT %(kind)s, key, body, revision
                 FROM next, unnest(%(keys)s::text[], %(bodies)s::text[]) AS given (key, body)
             ON CONFLICT (kind, key) DO UPDATE SET body = excluded.body, revision = excluded.revision
+        ), told AS (
+            INSERT INTO outbox (body, at) SELECT body, journal_now()
+                FROM next, unnest(%(told)s::text[]) AS given (body)
         ) SELECT FROM next""",
-        {"kind": kind, "at": at, "keys": list(texts), "bodies": list(texts.values())},
+        {"kind": kind, "at": at, "keys": list(texts), "bodies": list(texts.values()), "told": list(told)},
     )
     return written.rowcount == 1
 

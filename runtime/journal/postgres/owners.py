@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import attrs
 
 from ..errors import Fenced, UnknownStream
 from ..ownership import Fence, Fleet, Member, Owned, Renewed
+from . import outbox_table
 from .tables import Connection
 
 _FORGOTTEN = 3600.0
@@ -69,7 +70,7 @@ def release(db: Connection, fence: Fence, leave: list[str]) -> bool | None:
     return released.rowcount == 1 if owned.rowcount else None
 
 
-def delete(db: Connection, fence: Fence) -> tuple[str, ...]:
+def delete(db: Connection, fence: Fence, told: Sequence[str]) -> tuple[str, ...]:
     with db.pipeline():
         db.execute("BEGIN")
         found = db.execute(
@@ -88,6 +89,8 @@ def delete(db: Connection, fence: Fence) -> tuple[str, ...]:
         db.execute("DELETE FROM question WHERE stream = %s", (id,))
         db.execute("DELETE FROM intent WHERE stream = %s", (id,))
         db.execute("DELETE FROM stream WHERE id = %s", (id,))
+        if told:
+            db.execute(outbox_table.ADD, (list(told),))
         db.execute("COMMIT")
     return tuple(key for (key,) in waiting)
 

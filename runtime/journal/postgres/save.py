@@ -17,6 +17,7 @@ from psycopg.pq.abc import PGresult
 from ... import json_text
 from .. import repeated_save, rows
 from ..errors import Fenced, IntentExists, JournalError, QuestionTaken, UnknownStream
+from ..outbox import outbox_texts
 from ..ownership import Fence
 from ..protocol import Commit, Json, NewEvent, Saved
 from ..question import CloseQuestion, NewQuestion
@@ -57,6 +58,7 @@ def prepare(commit: Commit, version: int) -> Save:
         "ending": [(each.key, each.attempt, each.state) for each in commit.settle],
         "asking": [(each.id, each.kind, text.of(each.body), each.expires) for each in asked],
         "closing": [(each.id, each.state, text.of(each.patch)) for each in closed],
+        "telling": [(told,) for told in outbox_texts(commit.outbox)],
     }
     return Save(fence, commit.expected_seq, {name: rows for name, rows in found.items() if rows})
 

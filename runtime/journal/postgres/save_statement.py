@@ -116,6 +116,11 @@ ARGUMENTS: Mapping[str, SaveArgument] = {
         AND question.state = 'pending' RETURNING 1""",
         NOT_PENDING,
     ),
+    "telling": SaveArgument(
+        {"body": "text"},
+        "told",
+        "INSERT INTO outbox (body, at) SELECT body, journal_now() FROM done JOIN telling USING (n)",
+    ),
 }
 _LOCK = "locked AS (SELECT id, name FROM stream WHERE name = ANY($2::text[]) FOR NO KEY UPDATE{})"
 

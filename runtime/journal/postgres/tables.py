@@ -126,6 +126,9 @@ _ADDED: _Migration = (
 """Changes that older programs can ignore. They do not raise the version, so older programs can still open the
 database."""
 
+_OUTBOX = """CREATE TABLE IF NOT EXISTS outbox (
+    id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, body text NOT NULL, at float8 NOT NULL)"""
+
 _LOCK = 0x5709_60
 """The number of the advisory lock under which one member migrates."""
 _LOCK_SECONDS = 1
@@ -190,6 +193,7 @@ def _add_missing(db: Connection, schema: str) -> None:
     if added is None:
         for statement in _ADDED:
             db.execute(sql(statement))
+    db.execute(sql(_OUTBOX))
     ((added,),) = db.execute("SELECT to_regclass('tally')").fetchall()
     if added is None:
         db.execute(sql(f"SET LOCAL lock_timeout = '{_LOCK_SECONDS}s'"))

@@ -19,7 +19,7 @@ _COLUMNS = {
     **{table: columns.replace("stream_id", "stream") for table, columns in COLUMNS.items()},
     "stream": COLUMNS["stream"].replace("open", "work"),
 }
-_NUMBERS = {"stream": "id", "inbox": "id", "question": "number"}
+_NUMBERS = {"stream": "id", "inbox": "id", "question": "number", "outbox": "id"}
 _BODY = COLUMNS["question"].split(", ").index("body")
 _GONE_AFTER = """SELECT set_config('tcp_keepalives_' || name, value, false) FROM
     (VALUES ('idle', '10'), ('interval', '5'), ('count', '4')) AS given (name, value)"""

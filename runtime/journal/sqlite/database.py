@@ -106,7 +106,11 @@ _MEMBERS: Migration = (
 
 STEPS: Sequence[Migration] = (_FIRST, _NOTES, _OWNERS, _VOTES, _MEMBERS)
 """Step n (from 0) migrates version n to version n + 1. Released steps never change."""
-ADDED = ("CREATE INDEX IF NOT EXISTS stream_by_demands ON stream (demands)",)
+ADDED = (
+    "CREATE INDEX IF NOT EXISTS stream_by_demands ON stream (demands)",
+    """CREATE TABLE IF NOT EXISTS outbox (
+        id INTEGER PRIMARY KEY AUTOINCREMENT, body TEXT NOT NULL, at REAL NOT NULL)""",
+)
 """Changes that older programs can ignore. They do not raise the version, so older programs can still open the
 file."""
 

@@ -25,6 +25,7 @@ from ... import json_text
 from ...clock import WallClock, system_clock
 from .. import note, repeated_save, rows
 from ..errors import Fenced, JournalBroken, JournalError
+from ..outbox import outbox_texts
 from ..ownership import Claim, Fence, Owned
 from ..protocol import (
     Accepted,
@@ -40,7 +41,7 @@ from ..protocol import (
 )
 from ..question import CloseQuestion, NewQuestion, Won
 from ..vote import Vote, Voted
-from . import database, sql_inbox, sql_note, sql_question, sql_stream
+from . import database, sql_inbox, sql_note, sql_outbox, sql_question, sql_stream
 from .files import Presence, check_directory, locked, make_directory, remove_unfinished
 from .sql_reader import SqlReader
 from .sql_stream import StreamHead, Streams
@@ -311,25 +312,34 @@ class SqliteJournal(SqliteReads):
         stored, _ = sql_stream.page_of_events(db, head.id, "", expected_seq, len(events) + 1)
         return repeated_save.outcome(expected_seq, stored, events)
 
-    async def delete(self, fence: Fence) -> tuple[str, ...]:
+    async def delete(self, fence: Fence, outbox: Sequence[Json] = ()) -> tuple[str, ...]:
+        told = outbox_texts(outbox)
+
         def write(db: sqlite3.Connection) -> tuple[str, ...]:
             if self._streams.find(fence.stream) is None:
                 return ()
             waiting = sql_inbox.open_keys(db, self._owned(fence).id)
             self._streams.delete(fence.stream)
             self._owners.forget(fence.stream)
+            sql_outbox.add(db, told, self._wall())
             return waiting
 
         waiting = await self._writer.submit(write)
         self._changed(fence.stream)
         return waiting
 
-    async def write_notes(self, kind: str, notes: Mapping[str, Json], *, at: int | None = None) -> bool:
-        texts = note.texts(notes)
+    async def drop_outbox(self, numbers: Sequence[int]) -> None:
+        await self._writer.submit(lambda db: sql_outbox.drop(db, numbers))
+
+    async def write_notes(
+        self, kind: str, notes: Mapping[str, Json], *, at: int | None = None, outbox: Sequence[Json] = ()
+    ) -> bool:
+        texts, told = note.texts(notes), outbox_texts(outbox)
 
         def write(db: sqlite3.Connection) -> int:
             if number := self._revisions.begin(kind, at):
                 sql_note.write(db, kind, texts)
+                sql_outbox.add(db, told, self._wall())
             return number
 
         if number := await self._writer.submit(write):
@@ -367,6 +377,9 @@ def _beside_events(commit: Commit, text: Callable[[Json], str]) -> Sequence[_Cha
     if commit.refuse:
         refusals = {key: json_text.dump(reply) for key, reply in commit.refuse.items()}
         more.append(lambda db, id, now: sql_inbox.refuse(db, id, refusals, now))
+    if commit.outbox:
+        told = outbox_texts(commit.outbox)
+        more.append(lambda db, id, now: sql_outbox.add(db, told, now))
     return more
 
 

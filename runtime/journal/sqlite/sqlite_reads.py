@@ -12,12 +12,13 @@ import trio
 from ...clock import WallClock
 from .. import cursor as cursors
 from ..local_member import LocalMember
+from ..outbox import OutboxRow
 from ..ownership import Fleet
 from ..passage import Passage, PassagePlace, WantedEvents
 from ..protocol import Command, Event, Json, Marks
 from ..question import Due, DuePage, Question, QuestionPage, QuestionState
 from ..summary import Among, Census, NamedKind, Page, Row
-from . import sql_inbox, sql_note, sql_passage, sql_question, sql_stream
+from . import sql_inbox, sql_note, sql_outbox, sql_passage, sql_question, sql_stream
 from .sql_reader import SqlReader
 
 _LARGEST_SEQ = 2**63 - 1
@@ -129,6 +130,9 @@ class SqliteReads(LocalMember):
 
     async def census(self) -> Census:
         return await self._reader.slow(sql_stream.census)
+
+    async def outbox(self, limit: int) -> Sequence[OutboxRow]:
+        return await self._reader.quick(lambda db: sql_outbox.read(db, limit))
 
     async def notes(self, kind: str, *, after: int = 0) -> Mapping[str, Json | None]:
         return self._revisions.since(kind, after, await self._reader.slow(lambda db: sql_note.read(db, kind)))

@@ -20,13 +20,13 @@ from trio.testing import MockClock
 from stopgo.actors.a2a.wire.task import PushConfig
 from stopgo.actors.agent.agent import Agent
 from stopgo.actors.agent.open_agent import open_agent
+from stopgo.actors.common.bounded_post import TIMEOUT
 from stopgo.actors.models.messages.messages import Emit, ModelReply, ModelRequest
 from stopgo.actors.models.offline.script import ScriptModel
 from stopgo.config.load import load_config
 from stopgo.gateway.a2a import push as push_module
 from stopgo.gateway.a2a.push import MOST_OF_A_TASK, NOTES, PushNotifier, open_push
 from stopgo.gateway.a2a.push_hook import SetBy
-from stopgo.gateway.a2a.push_post import TIMEOUT
 from stopgo.gateway.app import make_app
 from stopgo.gateway.http.http_server import bind, open_server
 from stopgo.runtime.journal.memory.memory_journal import MemoryJournal

@@ -52,7 +52,7 @@ async def fill(journal: Journal) -> None:
         )
         await journal.release(fence, leave=["k2", "d"])
     await journal.deliver(NewCommand("empty", "k", "message", {}, new=True))
-    await journal.write_notes("kind", {"x": ODD, "y": {}})
+    await journal.write_notes("kind", {"x": ODD, "y": {}}, outbox=[{"n": 1}, {"n": 2}])
 
 
 async def contents(journal: Journal) -> list[Any]:

@@ -1,4 +1,4 @@
-"""One attempt to send a notification.
+"""One attempt to post a notification, of A2A or of a channel, to an address that is checked.
 
 The host name is resolved, all of its IP addresses are checked, and the request is sent to one of the checked
 addresses, with the name in `Host` and in SNI. A name that resolves differently a moment later (DNS rebinding)
@@ -8,6 +8,7 @@ ignored, and no connection is reused. Cookies are not kept.
 
 from __future__ import annotations
 
+import re
 import socket
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeAlias
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import attrs
 import trio
 
-from .push_address import BadAddress, Target, is_allowed, reach_of
+from .post_address import BadAddress, Target, is_allowed, reach_of
 
 if TYPE_CHECKING:
     import httpx2
@@ -41,9 +42,18 @@ async def resolve(host: str, port: int) -> Sequence[str]:
 class NotDelivered(Exception):
     """A failed attempt. The text quotes nothing that the client sent. `again`: a retry may succeed."""
 
-    def __init__(self, why: str, *, again: bool) -> None:
+    def __init__(self, why: str, *, again: bool, status: int = 0, retry_after: float | None = None) -> None:
         super().__init__(why)
         self.again = again
+        self.status = status
+        """Of the answer; 0 without one."""
+        self.retry_after = retry_after
+        """The seconds that the answer asks to wait."""
+
+
+def _seconds(retry_after: str | None) -> float | None:
+    """A `Retry-After` in seconds; None for a date, which is rare."""
+    return float(retry_after) if retry_after is not None and re.fullmatch("[0-9]{1,6}", retry_after) else None
 
 
 @attrs.define(eq=False)
@@ -52,6 +62,8 @@ class Post:
 
     to_private: bool
     resolve: ResolveHost = resolve
+    setting: str = "server.push_to_private"
+    """The key of the agent file for `to_private`, for errors."""
     _room: trio.CapacityLimiter = attrs.field(factory=lambda: trio.CapacityLimiter(MOST_AT_ONCE))
     _room_to_check: trio.CapacityLimiter = attrs.field(factory=lambda: trio.CapacityLimiter(MOST_AT_ONCE))
     """Separate, so that checks do not wait for slow receivers."""
@@ -68,9 +80,7 @@ class Post:
         if any(reach_of(address) == "never" for address in found):
             raise BadAddress("is one to which nothing is ever sent, such as those of a cloud's credentials")
         if not all(is_allowed(address, to_private=self.to_private) for address in found):
-            raise BadAddress(
-                "is of a private network or of this machine; `server.push_to_private` may allow that"
-            )
+            raise BadAddress(f"is of a private network or of this machine; `{self.setting}` may allow that")
         return found[:MOST_ADDRESSES]
 
     async def check(self, target: Target) -> None:
@@ -106,18 +116,23 @@ class Post:
             raise NotDelivered("its host name cannot be resolved", again=True) from error
         for address in addresses:
             try:
-                status = await self._post(target, address, headers, body)
+                status, retry_after = await self._post(target, address, headers, body)
             except (httpx2.ConnectError, httpx2.ConnectTimeout):
                 continue
             except (httpx2.HTTPError, OSError) as error:
                 raise NotDelivered(f"the connection failed ({type(error).__name__})", again=True) from error
             if 200 <= status < 300:
                 return
-            raise NotDelivered(f"it answered {status}", again=status >= 500 or status in (408, 429))
+            again = status >= 500 or status in (408, 429)
+            raise NotDelivered(
+                f"it answered {status}", again=again, status=status, retry_after=_seconds(retry_after)
+            )
         raise NotDelivered("it cannot be reached", again=True)
 
-    async def _post(self, target: Target, address: str, headers: Mapping[str, str], body: bytes) -> int:
-        """The status of the answer; its body is not read."""
+    async def _post(
+        self, target: Target, address: str, headers: Mapping[str, str], body: bytes
+    ) -> tuple[int, str | None]:
+        """The status of the answer, and its `Retry-After`; its body is not read."""
         import httpx2
 
         timeout = {"connect": CONNECT_TIMEOUT, "read": TIMEOUT, "write": TIMEOUT, "pool": TIMEOUT}
@@ -133,14 +148,14 @@ class Post:
         )
         response = await self._open().handle_async_request(request)
         await response.aclose()
-        return response.status_code
+        return response.status_code, response.headers.get("Retry-After")
 
     def _open(self) -> httpx2.AsyncHTTPTransport:
         """The transport, opened on first use because the library is slow to import."""
         if self._transport is None:
             import httpx2
 
-            from ...actors.common.tls import trusted
+            from .tls import trusted
 
             limits = httpx2.Limits(max_connections=MOST_AT_ONCE, max_keepalive_connections=0)
             self._transport = httpx2.AsyncHTTPTransport(verify=trusted(), limits=limits)

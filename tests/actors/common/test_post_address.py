@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from stopgo.gateway.a2a.push_address import LONGEST_URL, BadAddress, Target, is_allowed, reach_of, target_of
+from stopgo.actors.common.post_address import LONGEST_URL, BadAddress, Target, is_allowed, reach_of, target_of
 
 
 @pytest.mark.parametrize(

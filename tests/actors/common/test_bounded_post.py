@@ -10,8 +10,8 @@ import trio
 import trio.testing
 import trustme
 
-from stopgo.gateway.a2a.push_address import BadAddress, target_of
-from stopgo.gateway.a2a.push_post import MOST_AT_ONCE, NotDelivered, Post
+from stopgo.actors.common.bounded_post import MOST_AT_ONCE, NotDelivered, Post
+from stopgo.actors.common.post_address import BadAddress, target_of
 from tests.gateway.a2a.receiver import Receiver, open_receiver, resolving, until_blocked
 
 

@@ -1,0 +1,398 @@
+"""The notifier: tells the channels of the agent file what the rows of the outbox say.
+
+    commit with rows -> `Notifier._expand`: a delivery for each channel that wants it -> rows are dropped
+                     -> `_ChannelQueue`, one for each channel: an attempt after the other, until it arrives
+
+Several members share a journal, and one of them delivers: that with the claim (`delivery_store.py`). The
+others look now and then whether it is still alive.
+
+* **A row is dropped after its deliveries are stored.** A crash in between makes the same deliveries again,
+  with the same ids.
+* **A channel that fails keeps no other waiting**: each has a task and connections of its own. While it fails,
+  one delivery is tried at a time, with growing pauses.
+* **A newer notification about the same replaces older ones** that have not arrived, and one that is no longer
+  true when it is its turn is not sent (`notice_text.py`).
+* Runs never wait for any of it.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import secrets
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, TypeAlias
+
+import attrs
+import trio
+
+from ...config.sections.agent_config import AgentConfig
+from ...config.sections.notify import ChannelConfig
+from ...config.text.wildcards import is_named
+from ...runtime.clock import WallClock
+from ...runtime.context import Behaviour, background
+from ...runtime.event_bus import EventBus
+from ...runtime.journal.errors import JournalUnavailable, StreamDamaged
+from ...runtime.journal.outbox import OutboxRow
+from ...runtime.journal.protocol import Journal
+from ...runtime.journal.question import Question
+from ...runtime.message import Message
+from ..common.bounded_post import NotDelivered
+from ..common.stored_json import readable, to_json
+from ..gate.halt import Halts
+from ..log.writer.observer import Observer
+from ..log.writer.topics import NOTICES
+from ..servers.health import PartHealth
+from .delivery import LONGEST_AGE, ChannelDelivery, about_given_up, delivery_of, pause
+from .delivery_store import KIND, ClaimLost, DeliveryStore, read_deliveries, revision_of
+from .notice_rows import Notice
+from .notice_text import Found, approval_fields, said
+from .webhook import GONE, Channel, Webhook
+
+POLL = 0.5
+"""Seconds between two looks for rows that other members have written."""
+LONGEST_SLEEP = 60.0
+BATCH = 100
+"""Rows that are expanded in one commit."""
+MOST_RETRY_AFTER = 3600.0
+BETWEEN_GIVEN_UP = 3600.0
+"""Seconds between two notifications that a channel fails."""
+CLOSING = 1.0
+
+logger = logging.getLogger("stopgo.notify")
+
+OpenChannel: TypeAlias = Callable[[ChannelConfig], Channel]
+
+
+@attrs.define(eq=False)
+class Notifier:
+    _config: AgentConfig
+    _journal: Journal
+    _bus: EventBus
+    _wall: WallClock
+    _halts: Halts
+    observer: Observer
+    _is_shared: bool
+    """Whether other members can exist."""
+    _open_channel: OpenChannel = Webhook.of
+    _store: DeliveryStore = attrs.field(
+        init=False, default=attrs.Factory(lambda self: DeliveryStore(self._journal), takes_self=True)
+    )
+    _queues: Mapping[str, _ChannelQueue] = attrs.field(factory=dict)
+    _purged: float = 0.0
+
+    @property
+    def channels(self) -> Sequence[ChannelConfig]:
+        return () if self._config.notify is None else self._config.notify.channels
+
+    def actor(self) -> Behaviour[Message[Any]]:
+        return background(self._run)
+
+    async def _run(self) -> None:
+        channels = [self._open_channel(each) for each in self.channels]
+        self._queues = {each.config.name: _ChannelQueue(self, each) for each in channels}
+        try:
+            while True:
+                try:
+                    if await self._store.claim():
+                        await self._deliver()
+                        self._store.is_claimed = False
+                except JournalUnavailable as error:
+                    logger.debug("the journal cannot be reached: %s", error)
+                await trio.sleep(POLL)
+        finally:
+            with trio.move_on_after(CLOSING, shield=True):
+                for each in channels:
+                    await each.aclose()
+
+    async def _deliver(self) -> None:
+        """Until the claim is lost, or the journal cannot be reached."""
+        async with trio.open_nursery() as nursery:
+
+            async def until_lost(task: Callable[[], Awaitable[None]]) -> None:
+                try:
+                    await task()
+                except (ClaimLost, JournalUnavailable):
+                    nursery.cancel_scope.cancel()
+
+            for queue in self._queues.values():
+                nursery.start_soon(until_lost, queue.run)
+            nursery.start_soon(until_lost, self._watch_outbox)
+
+    # ------------------------------------------------------------------- rows
+
+    async def _watch_outbox(self) -> None:
+        await self._give_up_removed()
+        with self._bus.subscribe(NOTICES, buffer=1) as notices:
+            while True:
+                while rows := await self._journal.outbox(BATCH):
+                    await self._expand(rows)
+                if self._wall() >= self._purged + LONGEST_SLEEP:
+                    await self._store.purge(self._wall())
+                    self._purged = self._wall()
+                with trio.move_on_after(POLL if self._is_shared else LONGEST_SLEEP):
+                    await anext(notices)
+                await self._store.check()
+
+    async def _give_up_removed(self) -> None:
+        """Give up the deliveries to channels that the agent file no longer has."""
+        pending = (each for each in self._store.all.values() if each.state == "pending")
+        removed = [each for each in pending if each.channel not in self._queues]
+        now = self._wall()
+        await self._store.write(each.ended("given_up", "there is no such channel", now) for each in removed)
+
+    async def _expand(self, rows: Sequence[OutboxRow]) -> None:
+        """Store the deliveries of some rows, then drop the rows."""
+        changed: dict[str, ChannelDelivery] = {}
+        for row in rows:
+            notice = readable(row.body, Notice)
+            if notice is None:
+                logger.error("a row of the outbox cannot be read and is dropped: %d", row.number)
+                continue
+            question = await self._question(notice.approval)
+            for channel in self.channels:
+                for each in self._made(notice, row.at, channel, question, changed):
+                    if each.id not in self._store.all:
+                        changed |= self._replaced(each, changed)
+                        changed[each.id] = each
+        await self._store.write(changed.values())
+        await self._journal.drop_outbox([row.number for row in rows])
+        for name in {each.channel for each in changed.values()}:
+            self._queues[name].wake()
+
+    def _made(
+        self,
+        notice: Notice,
+        at: float,
+        channel: ChannelConfig,
+        question: Question | None,
+        changed: Mapping[str, ChannelDelivery],
+    ) -> Sequence[ChannelDelivery]:
+        """The deliveries of a row to a channel. `changed` are those of earlier rows of the same commit."""
+        if not matches(channel, question):
+            return ()
+        found = [delivery_of(notice, channel.name, at)] if channel.wants(notice.kind) else []
+        if notice.kind != "approval.requested":
+            waiting = self._waiting(found[0], changed) if found and channel.after else ()
+            # The channel has not been told of the approval, and its time had not come.
+            is_untold = any(each.kind == "approval.requested" and not each.attempts for each in waiting)
+            return () if is_untold else found
+        expires = None if question is None else question.expires
+        late = [attrs.evolve(each, next=at + channel.after) for each in found]
+        if channel.wants("approval.expiring") and expires is not None:
+            left = expires - at
+            soon = delivery_of(notice, channel.name, at, "approval.expiring")
+            late.append(attrs.evolve(soon, next=expires - min(channel.before_expiry, left / 2)))
+        bounded = [
+            attrs.evolve(each, ends=min(each.next + LONGEST_AGE, expires or math.inf)) for each in late
+        ]
+        return [each for each in bounded if each.next < each.ends or each.next == at]
+
+    def _waiting(
+        self, new: ChannelDelivery, changed: Mapping[str, ChannelDelivery]
+    ) -> Sequence[ChannelDelivery]:
+        """The pending deliveries to the same channel about the same."""
+        stored = {each.id: each for each in self._store.waiting(new.channel, new.subject)}
+        return [
+            each
+            for each in {**stored, **changed}.values()
+            if (each.channel, each.subject, each.state) == (new.channel, new.subject, "pending")
+        ]
+
+    def _replaced(
+        self, new: ChannelDelivery, changed: Mapping[str, ChannelDelivery]
+    ) -> Mapping[str, ChannelDelivery]:
+        """What a delivery replaces: the pending ones about the same, of earlier events."""
+        if new.kind == "approval.expiring":  # made with the request
+            return {}
+        now, older = self._wall(), self._waiting(new, changed)
+        return {each.id: each.ended("overtaken", f"by {new.kind}", now) for each in older}
+
+    # ------------------------------------------------------------------- texts
+
+    async def text_of(self, delivery: ChannelDelivery) -> Mapping[str, Any] | None:
+        """What is sent now; None: it is no longer true."""
+        found = Found(halt=self._halts.latest)
+        if delivery.stream:
+            row = await self._journal.row(delivery.stream)
+            question = await self._question(delivery.approval)
+            found = attrs.evolve(found, exists=row is not None, question=question)
+            if row is not None and delivery.seq and not delivery.approval:
+                events = await self._events(delivery.stream, delivery.seq)
+                found = attrs.evolve(found, event=events[0] if events else None)
+        return said(delivery, found, self._config.name, self._config.server.public_url)
+
+    async def _events(self, stream: str, seq: int) -> Sequence[Any]:
+        try:
+            return await self._journal.events_since(stream, seq - 1, 1)
+        except StreamDamaged:
+            return ()
+
+    async def _question(self, id: str) -> Question | None:
+        try:
+            return await self._journal.question(id) if id else None
+        except StreamDamaged:
+            return None
+
+    # ------------------------------------------------------------------- ends
+
+    async def end(self, delivery: ChannelDelivery) -> None:
+        """Store the end of a delivery. That one was given up is told to the other channels."""
+        new = [delivery]
+        if delivery.state == "given_up":
+            self.observer.notified(delivery.channel, "given_up")
+            logger.warning("a notification to channel %r was given up: %s", delivery.channel, delivery.why)
+            new += self._telling_others(delivery)
+        await self._store.write(new)
+        for each in new[1:]:
+            self._queues[each.channel].wake()
+
+    def _telling_others(self, lost: ChannelDelivery) -> Sequence[ChannelDelivery]:
+        kind, now = "notification.given_up", self._wall()
+        told = (each for each in self._store.all.values() if each.other == lost.channel)
+        if lost.kind == kind or any(each.at > now - BETWEEN_GIVEN_UP for each in told):
+            return ()
+        names = [each.name for each in self.channels if each.wants(kind) and each.name != lost.channel]
+        return [about_given_up(lost, name, now) for name in names]
+
+    # ---------------------------------------------------------------- for people
+
+    async def test(self, channel: str) -> str:
+        """Send a test to a channel, once. Returns its id. Raises `LookupError`, `NotDelivered`."""
+        config = next((each for each in self.channels if each.name == channel), None)
+        if config is None:
+            raise LookupError(channel)
+        id, now = f"msg_test_{secrets.token_hex(8)}", self._wall()
+        opened = self._open_channel(config)
+        try:
+            data = {"agent": self._config.name, "text": "This is a test."}
+            await opened.send(id, "notification.test", now, data, now)
+        finally:
+            with trio.move_on_after(CLOSING, shield=True):
+                await opened.aclose()
+        return id
+
+    async def list(self) -> Sequence[ChannelDelivery]:
+        """All deliveries that are kept, newest event first."""
+        found = read_deliveries(await self._journal.notes(KIND))
+        return sorted(found.values(), key=lambda each: (each.at, each.id), reverse=True)
+
+    async def retry(self, id: str) -> ChannelDelivery:
+        """Send one that was given up after all, with the same id. One that is in another state is returned as
+        it is. Raises `LookupError`."""
+        while True:
+            revision = await revision_of(self._journal)
+            found = read_deliveries(await self._journal.notes(KIND))[id]
+            if found.state != "given_up":
+                return found
+            again = found.again(self._wall())
+            if await self._journal.write_notes(KIND, {id: to_json(again)}, at=revision):
+                self._bus.publish(NOTICES, None)
+                return again
+
+    def health(self) -> tuple[PartHealth, ...]:
+        """The state of the channels, as this process knows them."""
+        return tuple(queue.health for queue in self._queues.values())
+
+    def pending(self) -> Mapping[str, int]:
+        """The number of deliveries that wait, by channel; zero if another member delivers."""
+        counted = Counter(each.channel for each in self._store.all.values() if each.state == "pending")
+        return {each.name: counted[each.name] if self._store.is_claimed else 0 for each in self.channels}
+
+    @property
+    def now(self) -> float:
+        return self._wall()
+
+    @property
+    def store(self) -> DeliveryStore:
+        return self._store
+
+
+def matches(channel: ChannelConfig, question: Question | None) -> bool:
+    """Whether the filters of a channel match what a notification is about; None: no approval."""
+    fields = {} if question is None else approval_fields(question)
+    wanted = {name: getattr(channel, name) for name in ("server", "tool", "node", "rule")}
+    return all(
+        name in fields and is_named(fields[name], pattern)
+        for name, pattern in wanted.items()
+        if pattern is not None
+    )
+
+
+@attrs.define(eq=False)
+class _ChannelQueue:
+    """Delivers to one channel, one attempt at a time."""
+
+    _notifier: Notifier
+    _channel: Channel
+    _failures: int = 0
+    """Failures in a row."""
+    _not_before: float = 0.0
+    """No attempt before: the channel fails, or has asked to wait."""
+    _was_reached: bool = False
+    _error: str = ""
+    """Of the last failure; empty after a success."""
+    _is_gone: bool = False
+    """The channel wants no more, until the agent is started again or a person retries."""
+    _changed: trio.Event = attrs.field(factory=trio.Event)
+
+    @property
+    def health(self) -> PartHealth:
+        state = "unreachable" if self._error else "reached" if self._was_reached else "unknown"
+        return PartHealth(self._channel.config.name, state, self._error or None)
+
+    def wake(self) -> None:
+        """There is a new delivery."""
+        self._changed.set()
+
+    async def run(self) -> None:
+        store, name = self._notifier.store, self._channel.config.name
+        self._is_gone, self._not_before = False, 0.0  # a person may have asked for a retry
+        while True:
+            self._changed = trio.Event()
+            first = store.first(name)
+            due = math.inf if first is None else max(first.next, self._not_before)
+            wait = due - self._notifier.now
+            if first is not None and wait <= 0:
+                await self._attempt(first)
+                continue
+            with trio.move_on_after(min(wait, LONGEST_SLEEP)):
+                await self._changed.wait()
+
+    async def _attempt(self, delivery: ChannelDelivery) -> None:
+        notifier, now = self._notifier, self._notifier.now
+        if self._is_gone or delivery.ends <= now:
+            why = "the channel answered 410" if self._is_gone else delivery.why or "it came too late"
+            await notifier.end(delivery.ended("given_up", why, now))
+            return
+        data = await notifier.text_of(delivery)
+        if data is None:
+            await notifier.end(delivery.ended("overtaken", "no longer true", now))
+            return
+        tried = delivery.tried(now)
+        await notifier.store.write([tried])
+        try:
+            await self._channel.send(delivery.id, delivery.kind, delivery.at, data, now)
+        except NotDelivered as error:
+            await self._failed(tried, error)
+        except Exception:  # a fault of a channel must not stop the others
+            logger.exception("a notification to channel %r has failed", delivery.channel)
+            await self._failed(tried, NotDelivered("an internal error; see the log", again=True))
+        else:
+            self._failures, self._not_before, self._error, self._was_reached = 0, 0.0, "", True
+            notifier.observer.notified(tried.channel, "arrived")
+            await notifier.end(tried.ended("arrived", "", notifier.now))
+
+    async def _failed(self, delivery: ChannelDelivery, error: NotDelivered) -> None:
+        notifier, now = self._notifier, self._notifier.now
+        self._failures += 1
+        self._error = str(error)
+        notifier.observer.notified(delivery.channel, "failed")
+        self._not_before = now + max(pause(self._failures), min(error.retry_after or 0.0, MOST_RETRY_AFTER))
+        self._is_gone = error.status == GONE
+        if self._failures == 1:
+            logger.warning("a notification to channel %r has failed: %s", delivery.channel, error)
+        latest = notifier.store.all[delivery.id]
+        if latest.state == "pending":
+            await notifier.end(delivery.failed(str(error), now))
