@@ -18,7 +18,7 @@ SETUP := .venv/.setup
 unexport PYTHONDONTWRITEBYTECODE
 
 .DELETE_ON_ERROR:
-.PHONY: help run test check all tests public-schemas docs deploy compose-up compose-down pin run-up run-down providers agents streams crash simulate mutants bench build build-all matrix reference lock npm npm-servers neighbours page page-units postgres fleet figures soak screenshots conformance fuzz a2a-tck setup clean
+.PHONY: help run test check all tests public-schemas docs deploy compose-up compose-down pin run-up run-down providers agents streams crash simulate replays mutants bench bench-replay build build-all matrix reference lock npm npm-servers neighbours page page-units postgres fleet figures soak screenshots conformance fuzz a2a-tck setup clean
 
 help:
 	@echo "For users"
@@ -50,10 +50,12 @@ help:
 	@echo "  make postgres     the journal on a real PostgreSQL (needs the package postgresql)"
 	@echo "  make providers    every model provider against everything that can go wrong with it"
 	@echo "  make simulate     seeded stories of people, failures and crashes (ARGS=17 tells that one)"
+	@echo "  make replays      random histories: what a replay says against what a second life does (ARGS=200 for fewer)"
 	@echo "  make streams      watch live events in hundreds, over restarts and disconnects, and abuse the websocket"
 	@echo
 	@echo "Figures, which no gate compares"
 	@echo "  make bench        measure"
+	@echo "  make bench-replay replay a million recorded calls, from SQLite and from PostgreSQL"
 	@echo "  make figures      measure the journal on PostgreSQL"
 	@echo "  make soak         what takes ten minutes: kill -9 of members and servers all the time, and at each write"
 	@echo
@@ -119,6 +121,12 @@ run-down: $(SETUP)
 # The order of sets of strings is a part of a story.
 simulate: $(SETUP)
 	@PYTHONHASHSEED=0 "$(BIN)/python" -W error -m tests.simulation.simulate $(ARGS)
+
+replays: $(SETUP)
+	@"$(BIN)/python" -m tests.actors.replay.histories $(ARGS)
+
+bench-replay: $(SETUP)
+	@"$(BIN)/python" -m tests.bench.replay_figures $(ARGS)
 
 mutants: $(SETUP)
 	@"$(BIN)/python" -m tests.crash.mutants $(ARGS)

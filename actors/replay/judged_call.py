@@ -28,8 +28,9 @@ How sure that is:
     =========  =========================================================================================
 
 A call would have gone the same way (`_same_way`)
-    * if its verdict is the same and, when it asks, it asks the same people, and a decision comes before the
-      approval would expire. What was edited has to pass without another question;
+    * if its verdict and its effect class are the same (a halt holds a call of class `once`) and, when it
+      asks, it asks the same people, and a decision comes before the approval would expire. What was edited
+      has to pass without another question;
     * if it ran after an approval as it was, and runs now.
 """
 
@@ -49,6 +50,7 @@ from ..gate.gate import (
     Verdict,
     child_scope,
     descend,
+    judge,
     judge_by_rules,
     mismatch,
     offered,
@@ -106,7 +108,11 @@ class _CallKind:
     tool: Tool | None
     """None: the new file does not offer it."""
     scope: PolicyScope
-    """With the rules that may match: those whose other keys than `arguments` do."""
+    """With the rules that may match: those whose other keys than `arguments` do. They have only these."""
+    verdict: Verdict | None = None
+    """The verdict, if the arguments make no difference."""
+    has_same_effect: bool = True
+    """The effect class is that of the time."""
 
 
 @attrs.define(eq=False)
@@ -171,7 +177,7 @@ class CallsJudge:
         if call.arguments is None:
             return "its arguments are not on record"
         searches = Searches()
-        verdict = judge_by_rules(kind.tool, call.arguments, kind.scope, searches)[0]
+        verdict = kind.verdict or judge_by_rules(kind.tool, call.arguments, kind.scope, searches)[0]
         rule = self.policy.ids[verdict.place] if verdict.place else verdict.rule
         return verdict.action, rule, verdict, not searches.ran_out
 
@@ -187,9 +193,17 @@ class CallsJudge:
         if tool is None or not offered(tool, scope):
             found = _CallKind(None, scope)
         else:
-            rules = (each for each in scope.policy.rules if not each.shadow)
-            fitting = tuple(each for each in rules if mismatch(each, tool, scope) is None)
-            found = _CallKind(tool, attrs.evolve(scope, policy=attrs.evolve(scope.policy, rules=fitting)))
+            real = (each for each in scope.policy.rules if not each.shadow)
+            fitting = [each for each in real if mismatch(each, tool, scope) is None]
+            rules = tuple(
+                attrs.evolve(each, server=None, tool=None, node=None, effect=None) for each in fitting
+            )
+            among = attrs.evolve(scope, policy=attrs.evolve(scope.policy, rules=rules))
+            is_fixed = not any(each.arguments for each in rules)
+            asked = bool(self.stored[facts.policy].get("contradiction_asks"))
+            before = facts.tool(call.tool, call.server, contradiction_asks=asked)
+            is_same = before.hints.effect == tool.hints.effect
+            found = _CallKind(tool, among, judge(tool, {}, among) if is_fixed else None, is_same)
         if len(self._kinds) >= MOST_KINDS:
             self._kinds.clear()
         self._kinds[about] = found
@@ -223,6 +237,8 @@ class CallsJudge:
         if was == "ask" and now == "run":
             return call.answer == "approved"
         if was != now or call.answer == "unknown" or call.asked > 1 or call.judged_anew:
+            return False
+        if verdict is not None and not self._kind(call, call.facts).has_same_effect:
             return False
         if call.answer is None:
             return True

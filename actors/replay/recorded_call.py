@@ -47,6 +47,8 @@ TYPES = (
 )
 """The types of the events that are read."""
 
+MOST_FACTS = 1000
+"""Facts that are remembered."""
 MOST_NAMED = 20
 """Damaged conversations that are named."""
 
@@ -147,6 +149,8 @@ class CallReader:
     _questions: dict[str, str | None] = attrs.field(factory=dict)
     """The keys of calls by the ids of the approvals about them; None: it is about something else."""
     _is_turn_damaged: bool = False
+    _read_facts: dict[tuple[Any, ...], VerdictFacts] = attrs.field(factory=dict)
+    """Facts by their stored form."""
 
     def read(self, events: Iterable[StoredEvent]) -> Iterable[RecordedCall]:
         """The calls of the turns that these events end."""
@@ -246,7 +250,7 @@ class CallReader:
         self, event: StoredEvent, body: Mapping[str, Any], tool: str, server: str, arguments: Any
     ) -> None:
         verdict = body.get("verdict")
-        facts = None if verdict is None else from_json(verdict, VerdictFacts)
+        facts = None if verdict is None else self._facts(verdict)
         call = self._call(event, body, tool, server, facts, arguments)
         self._calls[call.key], self._verdicts[call.key] = call, verdict
 
@@ -265,6 +269,19 @@ class CallReader:
         call = RecordedCall(event.stream, event.seq, event.at, key, node, tool, server, facts, arguments)
         call.after_damage = self.is_damaged
         return call
+
+    def _facts(self, verdict: Any) -> VerdictFacts:
+        """The facts of a call that was sent or asked. Many calls have equal ones."""
+        try:
+            key = tuple(verdict.items())
+            found = self._read_facts.get(key)
+        except (AttributeError, TypeError):  # damaged, which `from_json` finds out
+            return from_json(verdict, VerdictFacts)
+        if found is None:
+            if len(self._read_facts) >= MOST_FACTS:
+                self._read_facts.clear()
+            found = self._read_facts[key] = from_json(verdict, VerdictFacts)
+        return found
 
     def _add_unsent(self, event: StoredEvent, body: Mapping[str, Any]) -> None:
         verdict = body.get("verdict")

@@ -22,7 +22,7 @@ from ..servers.masking import Secrets
 from .judged_call import CallsJudge, JudgedCall, Outcome
 from .recorded_call import Damage, RecordedCall
 
-MOST_LISTED = 50
+MOST_LISTED = 20
 """Calls of each group that are listed."""
 
 Group: TypeAlias = Literal["refused", "loosened", "tightened"]

@@ -65,6 +65,7 @@ ROUTER_TESTS = "tests/actors/nodes/test_router.py"
 ARGUMENTS = "tests/actors/tools/test_arguments.py"
 VERDICT_FACTS = "tests/actors/calls/test_verdict_facts.py"
 CALL_PAGES = "tests/actors/replay/test_call_page.py"
+REPLAYED_HISTORIES = "tests/actors/replay/test_histories.py"
 JUDGED_CALLS = "tests/actors/replay/test_judged_calls.py"
 POLICY_REPLAY = "tests/gateway/test_policy_replay.py"
 EXPIRY = "tests/actors/gate/test_expiry.py"
@@ -2110,7 +2111,7 @@ REPLAYS = (
         "replay: the facts of a call are dropped",
         Edit(
             "actors.replay.recorded_call:CallReader._add",
-            "None if verdict is None else from_json(verdict, VerdictFacts)",
+            "None if verdict is None else self._facts(verdict)",
             "None",
         ),
         (JUDGED_CALLS,),
@@ -2127,7 +2128,17 @@ REPLAYS = (
     (
         "replay: a verdict is exact although the history differed",
         Edit("actors.replay.judged_call:CallsJudge.judge", "is_certain and not self._differs", "is_certain"),
-        (JUDGED_CALLS,),
+        (JUDGED_CALLS, REPLAYED_HISTORIES),
+    ),
+    (
+        "replay: what a person edited counts as what would have run",
+        Edit("actors.replay.judged_call:CallsJudge._same_way", 'call.answer == "approved"', "True"),
+        (JUDGED_CALLS, REPLAYED_HISTORIES),
+    ),
+    (
+        "replay: hints of a tool do not count",
+        Edit("actors.tools.verdict_facts:hints_of", "letter.isupper()", "False"),
+        (JUDGED_CALLS, REPLAYED_HISTORIES),
     ),
     (
         "replay: a call whose decision is damaged counts as one without a decision",

@@ -14,7 +14,9 @@ import trio
 from trio.testing import MockClock
 
 from stopgo.gateway.cli.client.agent_client import AgentClient, ServerError
+from stopgo.gateway.cli.commands import policy_replay
 from stopgo.gateway.cli.main import main
+from stopgo.runtime.journal import passage
 from stopgo.runtime.journal.errors import JournalUnavailable
 from stopgo.runtime.journal.postgres.journal import open_postgres
 from stopgo.runtime.journal.postgres.postgres_reader import read_postgres
@@ -269,6 +271,23 @@ def test_unknown_verdicts_are_told(file: Path, tmp_path: Path, capsys: pytest.Ca
         "stopgo policy replay: the verdict on 2 of 2 calls is unknown (2: the file has no such node)\n"
     )
     assert replay(file, "--strict") == 5
+
+
+def test_long_journal_is_judged_by_two_processes(
+    file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for decisions in ([YES, NO], [NO], [YES]):
+        record(tmp_path, *decisions)
+    rules(file, "run")
+    assert replay(file) == 4
+    alone = capsys.readouterr().out
+    monkeypatch.setattr(policy_replay, "LONG", 0)
+    monkeypatch.setattr(passage, "MOST_EVENTS", 3)
+    assert replay(file) == 4
+    assert sorted(capsys.readouterr().out.splitlines()) == sorted(alone.splitlines())
+    change(tmp_path, "DROP TABLE event")
+    assert replay(file) == 1
+    assert "the journal cannot be read: no such table: event" in capsys.readouterr().err
 
 
 # ------------------------------------------------------------------ databases and agents

@@ -20,7 +20,8 @@ from stopgo.gateway.cli.commands.policy_replay import replayed
 from stopgo.gateway.cli.commands.remote_calls import read_remote_calls
 from tests.actors.calls.test_verdict_facts import facts
 from tests.actors.gate.test_halt import only
-from tests.actors.replay.test_judged_calls import NO, RUN, lived, replay_of
+from tests.actors.replay.judging import replay_of
+from tests.actors.replay.test_judged_calls import NO, RUN, lived
 from tests.actors.several_members import YES
 from tests.actors.world import DESTRUCTIVE, World, call, say, use
 

@@ -6,6 +6,7 @@ import argparse
 import json
 import os
 import re
+import signal
 import sys
 import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
@@ -46,6 +47,8 @@ REFUSED = 4
 INCOMPLETE = 5
 """Exit code, with `--strict`: something that matters is not known."""
 
+LONG = 5_000
+"""Conversations from which on two processes share the work."""
 _SPANS = {"m": 60.0, "h": 3600.0, "d": 86_400.0}
 _LONGEST = 160
 """Characters of arguments that are shown."""
@@ -142,16 +145,18 @@ def replay_calls(args: argparse.Namespace) -> int:
     if args.since is not None and args.until is not None and args.until <= args.since:
         return wrong(args, "--until is not after --since")
     wanted = CallFilter(args.since or 0.0, args.until, args.tool, args.node, args.server, args.limit)
-    if args.url is not None:
-        read = of_agent(args)
-    else:
-        address = args.journal or args.data_dir or os.environ.get(JOURNAL) or config.data_dir
-        if is_postgres(address) and not is_installed("postgres", "policy replay"):
-            return WRONG
-        read = of_journal(address, wanted.since)
-    show = _print_json if args.json else None
+    address = args.journal or args.data_dir or os.environ.get(JOURNAL) or config.data_dir
+    if args.url is None and is_postgres(address) and not is_installed("postgres", "policy replay"):
+        return WRONG
+
+    async def run() -> ReplayReport:
+        if args.url is None and not args.json and args.limit is None:
+            return await replayed_in_parts(config, args.file, address, wanted)
+        read = of_journal(address, wanted.since) if args.url is None else of_agent(args)
+        return await replayed(config, wanted, read, _print_json if args.json else None)
+
     try:
-        report = run_until_interrupted(lambda: replayed(config, wanted, read, show))
+        report = run_until_interrupted(run)
     except JournalError as error:
         print(f"{args.command.prog}: {error}", file=sys.stderr)
         return FAILED
@@ -192,8 +197,8 @@ async def replayed(
     return replay.report
 
 
-def of_journal(address: Path | str, since: float) -> ReadCalls:
-    """The calls of a journal. Raises `JournalError`."""
+def of_journal(address: Path | str, since: float, part: int = 0, of: int = 1) -> ReadCalls:
+    """The calls of a journal, or of every `of`-th conversation. Raises `JournalError`."""
     from ....actors.gate.policies import stored_policies
     from ....actors.replay.recorded_call import read_calls
     from ....runtime.stores.read_journal import read_journal
@@ -202,9 +207,50 @@ def of_journal(address: Path | str, since: float) -> ReadCalls:
         async with read_journal(address) as journal:
             for each in await stored_policies(journal):
                 learn(each.revision, each.content)
-            return await read_calls(journal, take, since=since)
+            return await read_calls(journal, take, since=since, part=part, of=of)
 
     return read
+
+
+async def replayed_in_parts(
+    config: AgentConfig, file: Path, address: Path | str, wanted: CallFilter
+) -> ReplayReport:
+    """The replay of a journal, by two processes if it is long: a call takes mainly computing time. Raises
+    `JournalError`."""
+    from concurrent.futures import ProcessPoolExecutor
+    from multiprocessing import get_context
+
+    if not await _is_long(address):
+        return await replayed(config, wanted, of_journal(address, wanted.since), None)
+    with ProcessPoolExecutor(1, get_context("spawn"), ignore_interrupts) as pool:
+        other = pool.submit(replay_other_part, file, address, wanted)
+        report = await replayed(config, wanted, of_journal(address, wanted.since, 0, 2), None)
+        report.merge(other.result())
+    return report
+
+
+def ignore_interrupts() -> None:
+    """In the second process: the first one says what happened, and ends both."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
+def replay_other_part(file: Path, address: Path | str, wanted: CallFilter) -> ReplayReport:
+    """The work of the second process."""
+    import trio
+
+    from ....config.load import load_config
+
+    read = of_journal(address, wanted.since, 1, 2)
+    return trio.run(replayed, load_config(file), wanted, read, None)
+
+
+async def _is_long(address: Path | str) -> bool:
+    from ....runtime.journal.passage import WantedEvents
+    from ....runtime.stores.read_journal import read_journal
+
+    async with read_journal(address) as journal:
+        next = (await journal.passage(WantedEvents(types=()))).next
+        return next is not None and next.stream > LONG
 
 
 def of_agent(args: argparse.Namespace) -> ReadCalls:

@@ -12,43 +12,21 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from stopgo.actors.gate.policies import stored_policies
 from stopgo.actors.replay.judged_call import JudgedCall
-from stopgo.actors.replay.recorded_call import RecordedCall, read_calls
-from stopgo.actors.replay.replay_report import CallFilter, Replay, ReplayReport, group_of
+from stopgo.actors.replay.replay_report import CallFilter, group_of
+from stopgo.actors.tools.tool import Hints
 from stopgo.runtime.journal import passage as passages
 from stopgo.runtime.journal.memory.memory_journal import MemoryJournal
 from stopgo.runtime.journal.passage import Passage, PassagePlace, StoredEvent, WantedEvents
 from tests.actors.gate.test_halt import only
+from tests.actors.replay.judging import replay_of
 from tests.actors.several_members import LEASE, YES, Members
 from tests.actors.world import DESTRUCTIVE, EPOCH, World, call, llm, parallel, say, sequential, use, wall
 
 NO = {"approved": False, "reason": "not now"}
 RUN = {"rules": [{"tool": "wipe", "then": "run"}]}
 DENY = {"rules": [{"tool": "wipe", "then": "deny"}]}
-EVERYTHING = CallFilter()
 ASK = {"rules": [{"tool": "*", "then": "ask"}]}
-
-
-async def replay_of(
-    world: World, wanted: CallFilter = EVERYTHING, journal: Any = None, **settings: Any
-) -> tuple[list[JudgedCall], ReplayReport]:
-    """The calls of a world under the rules of its file with other settings."""
-    before, world.settings = world.settings, {**world.settings, **settings}
-    config = world.config()
-    world.settings = before
-    journal = journal or world.journal
-    replay = Replay.of(config, wanted)
-    for each in await stored_policies(journal):
-        replay.learn(each.revision, each.content)
-    found: list[JudgedCall] = []
-
-    def take(call: RecordedCall) -> bool:
-        found.extend(filter(None, [replay.take(call)]))
-        return not replay.is_full
-
-    replay.report.damage = await read_calls(journal, take, since=wanted.since)
-    return found, replay.report
 
 
 def seen(found: Sequence[JudgedCall]) -> list[tuple[Any, ...]]:
@@ -115,6 +93,17 @@ async def test_later_calls_are_exact_if_the_earlier_would_have_gone_the_same_way
     assert (second.now, second.sure, second.change) == ("run", after, "same")
     refused = decision != YES and settings == RUN
     assert (group_of(first) == "refused", report.groups["refused"]) == (refused, int(refused))
+
+
+async def test_call_that_a_halt_would_hold_goes_another_way(world: World, autojump_clock: MockClock) -> None:
+    world.tool("both", Hints(read_only=True, destructive=True))
+    world.plan("agent", use(call("both")), use(call("both")), say("done"))
+    async with world.agent() as agent:
+        await agent.start_conversation("go")
+    rules = {"rules": [{"tool": "both", "then": "run"}]}
+    for hints, sure in (("read_only", "exact"), ("ask", "bounded")):
+        found, _ = await replay_of(world, approval={**rules, "contradictory_hints": hints})
+        assert [(each.now, each.sure) for each in found] == [("run", "exact"), ("run", sure)]
 
 
 async def test_decision_that_would_have_come_too_late(world: World, autojump_clock: MockClock) -> None:
