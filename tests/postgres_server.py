@@ -52,7 +52,7 @@ class Database:
     def clear(self) -> None:
         """Forget all streams, members and notes."""
         self._db.execute(
-            "TRUNCATE stream, event, inbox, question, intent, node, note, note_kind, tally_change"
+            "TRUNCATE stream, event, inbox, question, intent, extract, node, note, note_kind, tally_change"
         )
         self._db.execute("UPDATE tally SET streams = 0")
 

@@ -2,8 +2,9 @@
 each turn: parts of requests to models, parts of answers to clients.
 
 A form is derived from the state in memory, and only saves time: it may be missing at any moment, and its user
-compares it with the messages before each use. The forms of a conversation end with its activation. All forms
-together have a bound; beyond it, the conversation whose forms have not been used for longest loses them.
+compares it with the messages before each use. The forms of a conversation end with its activation, unless the
+state is kept as well. All forms together have a bound; beyond it, the conversation whose forms have not been
+used for longest loses them.
 """
 
 from __future__ import annotations
@@ -37,6 +38,10 @@ class AllKeptForms:
             self._of[conversation].end()
         found = self._of[conversation] = KeptForms(self, conversation)
         return found
+
+    def kept(self, conversation: str) -> KeptForms | None:
+        """The forms of a conversation, if its last activation did not end them."""
+        return self._of.get(conversation)
 
 
 @attrs.define(eq=False)

@@ -112,12 +112,14 @@ async def _serve(ctx: Context[Wake], services: Services, id: str, crash: Excepti
         await ctx.serve(poll, idle_timeout=IDLE, busy=commands.busy)
         await log.branches.wait_inactive()  # at a shutdown, calls in flight get the grace period
         await log.flush()
+        await logs.extract(log)
         _unload(services, log, commands)
         if not await logs.journal.release(log.tenure.fence, commands.left):
             services.wake(id)
         is_released = True
     finally:
         _unload(services, log, commands)
+        logs.rest(log.state, in_order=is_released and not commands.deleted)
         if logs.lease.can_be_lost and not is_released:
             logs.unreleased.append(log.tenure.fence)
 

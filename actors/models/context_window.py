@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from operator import is_
 from typing import Any, assert_never
 
 import attrs
 
 from ...config.sections.models import ContextConfig
+from ..common.kept_forms import PER_ITEM
 from .messages.messages import (
     AssistantMessage,
     ChatMessage,
@@ -52,7 +54,7 @@ def fit(request: ModelRequest, context: ContextConfig) -> ModelRequest:
     Raises:
         TooLarge
     """
-    sizes = [_size(message) for message in request.messages]
+    sizes = _sizes(request)
     excess = _fixed(request) + sum(sizes) - context.max_input_tokens * _UNITS
     if excess <= 0:
         return request
@@ -70,6 +72,26 @@ def fit(request: ModelRequest, context: ContextConfig) -> ModelRequest:
         before=request.before - dropped,
         trimmed=True,
     )
+
+
+def _sizes(request: ModelRequest) -> list[int]:
+    """The units of the messages. Those of earlier turns are kept until the next request."""
+    messages, kept, key = request.messages, request.kept, ("sizes", request.node)
+    known = None if kept is None else kept.take(key, _Sizes)
+    if known is None or not all(map(is_, known.messages, messages)):
+        known = _Sizes((), ())
+    count = min(len(known.messages), len(messages))
+    sizes = [*known.sizes[:count], *map(_size, messages[count:])]
+    if kept is not None:
+        earlier = request.earlier
+        kept.keep(key, _Sizes(messages[:earlier], tuple(sizes[:earlier])), PER_ITEM * earlier)
+    return sizes
+
+
+@attrs.frozen
+class _Sizes:
+    messages: Sequence[ChatMessage]
+    sizes: Sequence[int]
 
 
 def _empty_results(messages: list[ChatMessage], sizes: list[int], end: int, excess: int) -> int:

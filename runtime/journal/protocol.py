@@ -44,6 +44,7 @@ from .question import (
     Unknown,
     Won,
 )
+from .stream_extract import Extract
 from .summary import Among, Census, NamedKind, Page, Row, Summary
 from .vote import Outdated, Vote, Voted
 
@@ -351,6 +352,16 @@ class Journal(Notes, Outbox, Protocol):
 
     async def events_since(self, stream: str, seq: int, limit: int | None = None) -> tuple[Event, ...]:
         """Return the events after `seq`, in order. Empty for an unknown stream."""
+        ...
+
+    async def keep_extract(self, fence: Fence, extract: Extract) -> None:
+        """Replace the extract of a stream. Nothing is written if the fence is not valid, or if the extract is
+        of more events than the stream has."""
+        ...
+
+    async def extract(self, stream: str, form: str) -> Extract | None:
+        """Return the extract of a stream; None if there is none of this form, if it cannot be read, or if it
+        is of more events than the stream has."""
         ...
 
     async def passage(self, wanted: WantedEvents, at: PassagePlace | None = None) -> Passage:

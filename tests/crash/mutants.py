@@ -87,6 +87,9 @@ MISTAKES = "tests/config/test_mistakes.py"
 HINTS = "tests/actors/tools/test_known.py"
 TOOL_NAMES = "tests/actors/tools/test_catalogue.py"
 LOG_TESTS = "tests/actors/log/test_log.py"
+EXTRACT_TESTS = "tests/actors/log/test_extract.py"
+STORED_EXTRACTS = "tests/runtime/journal/test_extracts.py"
+RESTED = "tests/actors/log/test_rested_state.py"
 SLOW_SAVES = "tests/actors/conversation/test_slow_saves.py"
 NODE_TESTS = "tests/actors/nodes/test_llm.py"
 A2A_TASKS = "tests/gateway/a2a/test_tasks.py"
@@ -2355,6 +2358,71 @@ MUTANTS = (
             ),
         ),
         (SAVES,),
+    ),
+    Mutant(
+        "extracts: one of another form is used",
+        (Edit("actors.log.fold.extract:state_of", "extract.form != FORM", "False"),),
+        (f"{EXTRACT_TESTS}::test_an_extract_of_another_form_or_with_damage_is_none",),
+    ),
+    Mutant(
+        "extracts: the journal gives one of another form",
+        (
+            Edit("runtime.journal.memory.memory_journal:MemoryJournal.extract", "found.form == form", "True"),
+            Words("runtime.journal.sqlite.sql_extract:read", "form = ?", "? IS NOT NULL"),
+        ),
+        (STORED_EXTRACTS,),
+    ),
+    Mutant(
+        "extracts: one may be ahead of the events of its stream",
+        (
+            Edit(
+                "runtime.journal.memory.memory_journal:MemoryJournal.keep_extract",
+                "extract.seq <= len(kept.events)",
+                "True",
+            ),
+            Edit(
+                "runtime.journal.sqlite.sqlite_journal:SqliteJournal.keep_extract.write",
+                "extract.seq <= head.last_seq",
+                "True",
+            ),
+            Words("runtime.journal.sqlite.sql_extract:read", "AND seq <= last_seq", ""),
+        ),
+        (STORED_EXTRACTS,),
+    ),
+    Mutant(
+        "extracts: an owner that was replaced writes one",
+        (
+            Edit(
+                "runtime.journal.memory.memory_journal:MemoryJournal.keep_extract",
+                "self._owners.owns(fence)",
+                "True",
+            ),
+            Edit(
+                "runtime.journal.sqlite.sqlite_journal:SqliteJournal.keep_extract.write",
+                "self._owners.owns(fence)",
+                "True",
+            ),
+        ),
+        (STORED_EXTRACTS,),
+    ),
+    Mutant(
+        "extracts: one of a deleted conversation with the same id is used",
+        (Edit("actors.log.fold.stored:_from_extract", "row.created == state.created", "True"),),
+        (f"{EXTRACT_TESTS}::test_an_extract_of_a_deleted_conversation_is_not_used",),
+    ),
+    Mutant(
+        "a kept state is used although another member has written",
+        (Edit("actors.log.writer.logs:Logs._rested", "not is_state_of(row, state)", "False"),),
+        (RESTED,),
+    ),
+    Mutant(
+        "kept turns of other messages are sent",
+        (
+            Edit(
+                "actors.models.codecs.turns:wire_turns", "not _begins(messages[:end], kept.messages)", "False"
+            ),
+        ),
+        ("tests/actors/models/providers/test_kept_turns.py",),
     ),
     Mutant(
         "rolled back heads stay cached",

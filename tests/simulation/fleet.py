@@ -43,6 +43,7 @@ from .audit import difference
 from .lives import Simulation
 from .person import PATIENCE, Person
 from .plan import plan
+from .short_extracts import short_extracts
 from .world import ServerCrash, World
 
 LEASE = 10.0
@@ -457,5 +458,6 @@ def has_killed(error: BaseException) -> bool:
 def simulate_fleet(seed: int, folder: Path | None = None) -> FleetSimulation:
     """Raises `Wrong`, with the story."""
     simulation = FleetSimulation(plan(seed), folder)
-    simulation.run()
+    with short_extracts():
+        simulation.run()
     return simulation

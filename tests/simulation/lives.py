@@ -41,6 +41,7 @@ from .audit import Record, audit, difference
 from .failing import FailingJournal, is_of_a_save
 from .person import PATIENCE, Person
 from .plan import Life, Plan, plan
+from .short_extracts import short_extracts
 from .traces import Traces
 from .world import ServerCrash, World
 
@@ -403,5 +404,6 @@ _SHOWN = (
 def simulate(seed: int, folder: Path | None = None) -> Simulation:
     """Raises `Wrong`, with the story."""
     simulation = Simulation(plan(seed), folder)
-    simulation.run()
+    with short_extracts():
+        simulation.run()
     return simulation

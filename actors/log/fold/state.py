@@ -62,6 +62,7 @@ class Conversation(Headed):
     live_run: Run | None = None
     # No docstrings, because they are not part of the public API.
     kept: KeptForms | None = None
+    extracted: int = 0
     read_only: bool = False
     """Whether it can only be read or deleted, because it has an event or step unknown to this version."""
 

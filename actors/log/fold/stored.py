@@ -6,7 +6,7 @@ A row that cannot be read, or that contradicts the others, raises `StreamDamaged
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Mapping, Sequence
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 
 from ....runtime.journal.errors import Reading, StreamDamaged
 from ....runtime.journal.protocol import Journal
@@ -16,6 +16,7 @@ from ...approvals.kinds import Approval, approval_of
 from ..words import events as e
 from ..words.event_json import decode
 from ..words.inbox import Create, Received, received
+from . import extract
 from .head import Head, head_of_summary
 from .state import Conversation
 
@@ -27,9 +28,8 @@ _MOST_OF_A_PAGE = 20_000
 """Approvals of all conversations on one page."""
 
 
-async def pages(journal: Journal, conversation: str) -> AsyncGenerator[Sequence[e.Entry], None]:
-    """Yield all events, in order, in pages. Raises `StreamDamaged`."""
-    seq = 0
+async def pages(journal: Journal, conversation: str, seq: int = 0) -> AsyncGenerator[Sequence[e.Entry], None]:
+    """Yield all events after `seq`, in order, in pages. Raises `StreamDamaged`."""
     while True:
         page = await journal.events_since(conversation, seq, PAGE)
         entries: list[e.Entry] = []
@@ -43,7 +43,7 @@ async def pages(journal: Journal, conversation: str) -> AsyncGenerator[Sequence[
 
 
 async def read(journal: Journal, conversation: str) -> Conversation:
-    """Fold a conversation from the journal, and check all its rows.
+    """Fold a conversation from the journal, and check its rows: all, or those after its extract.
 
     Raises:
         StreamDamaged
@@ -51,7 +51,39 @@ async def read(journal: Journal, conversation: str) -> Conversation:
     if (row := await journal.row(conversation)) is not None:
         head_of(row)
     await inbox(journal, conversation)
-    state = await _fold(journal, conversation)
+    if row is not None and row.last_seq >= extract.FEWEST:
+        with suppress(StreamDamaged):  # it is not said of the extract, so all events are read
+            state = await _from_extract(journal, conversation)
+            if state is not None:
+                return state
+    return await _from_events(journal, conversation)
+
+
+async def _from_extract(journal: Journal, conversation: str) -> Conversation | None:
+    """The state by the extract and the later events; None if there is none that is right. Raises
+    `StreamDamaged`."""
+    found = await journal.extract(conversation, extract.FORM)
+    state = None if found is None else extract.state_of(conversation, found)
+    if state is None:
+        return None
+    await _apply_rest(journal, state)
+    await _check_questions(journal, state)
+    # Read after all others: the extract may be of a conversation that was deleted, and created again.
+    row = await journal.row(conversation)
+    is_same = row is not None and row.created == state.created and row.last_seq >= state.last_seq
+    return state if is_same else None
+
+
+async def _from_events(journal: Journal, conversation: str) -> Conversation:
+    state = Conversation(conversation)
+    await _apply_rest(journal, state)
+    await _check_questions(journal, state)
+    return state
+
+
+async def _check_questions(journal: Journal, state: Conversation) -> None:
+    """Raises `StreamDamaged`."""
+    conversation = state.id
     # Read after the events: an active conversation may have added questions since, but removed none.
     approvals, damaged = await approvals_of(journal, conversation)
     if damaged:
@@ -59,7 +91,6 @@ async def read(journal: Journal, conversation: str) -> Conversation:
     missing = state.approvals.keys() - {each.id for each in approvals[conversation]}
     if missing and await journal.row(conversation) is not None:
         raise StreamDamaged(conversation, f"question {min(missing)} is missing")
-    return state
 
 
 async def read_listed(journal: Journal, row: Row, approvals: Sequence[Approval]) -> Conversation:
@@ -70,21 +101,20 @@ async def read_listed(journal: Journal, row: Row, approvals: Sequence[Approval])
     """
     head_of(row)
     await inbox(journal, row.stream)
-    state = await _fold(journal, row.stream)
+    state = Conversation(row.stream)
+    await _apply_rest(journal, state)
     if state.approvals.keys() <= {each.id for each in approvals}:
         return state
     return await read(journal, row.stream)  # one is newer, or missing
 
 
-async def _fold(journal: Journal, conversation: str) -> Conversation:
-    """The state after all events. Raises `StreamDamaged`."""
-    state = Conversation(conversation)
-    async with aclosing(pages(journal, conversation)) as found:
+async def _apply_rest(journal: Journal, state: Conversation) -> None:
+    """Apply all events after those that are in the state. Raises `StreamDamaged`."""
+    async with aclosing(pages(journal, state.id, state.last_seq)) as found:
         async for page in found:
             for entry in page:
-                with Reading(conversation, f"event {entry.seq}"):
+                with Reading(state.id, f"event {entry.seq}"):
                     state.apply(entry)
-    return state
 
 
 async def read_new(journal: Journal, conversation: str, prompt: str) -> Conversation | None:
@@ -209,6 +239,16 @@ def head_of(row: Row) -> Head:
         if row.summary is None:
             raise ValueError("the row is damaged")
         return head_of_summary(row.summary)
+
+
+def is_state_of(row: Row | None, state: Conversation) -> bool:
+    """Whether a conversation at rest is still in a state that was read earlier. The row differs if another
+    member has written it, or if it was deleted and created again. Raises `StreamDamaged`."""
+    return (
+        row is not None
+        and (row.created, row.updated, row.last_seq) == (state.created, state.updated, state.last_seq)
+        and head_of(row) == state.head
+    )
 
 
 def _approval(found: Question) -> Approval:

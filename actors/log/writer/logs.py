@@ -12,13 +12,19 @@ from ....runtime.journal.lease import Lease
 from ....runtime.journal.ownership import Fence
 from ....runtime.journal.protocol import Journal
 from ...common.kept_forms import AllKeptForms
-from ..fold.stored import read
+from ..fold.extract import extract_of, is_due, may_be_kept
+from ..fold.state import Conversation
+from ..fold.stored import inbox, is_state_of, read
 from .branches import ActiveRuns, Branches
 from .log import ConversationLog, OutboxRows
 from .observer import Observer
 from .relay import Relay
 from .tenure import claim
 from .write_behind import Flusher
+
+_STATE = "state"
+_PER_MESSAGE = 1000
+"""Bytes of a message in the state, beside its text."""
 
 
 @attrs.frozen(eq=False)
@@ -62,8 +68,10 @@ class Logs:
         tenure = await claim(self.journal, conversation, self.lease)
         if tenure is None:
             return None
-        state = await read(self.journal, conversation)
-        state.kept = self.kept.of(conversation)
+        state = await self._rested(conversation)
+        if state is None:
+            state = await read(self.journal, conversation)
+            state.kept = self.kept.of(conversation)
         return ConversationLog(
             journal=self.journal,
             bus=self.bus,
@@ -77,6 +85,38 @@ class Logs:
             progress=progress,
             outbox=self.outbox,
         )
+
+    async def _rested(self, conversation: str) -> Conversation | None:
+        """The state that the last activation in this process has left, if the conversation is still in it."""
+        forms = self.kept.kept(conversation)
+        state = None if forms is None else forms.take(_STATE, Conversation)
+        if state is None:
+            return None
+        row = await self.journal.row(conversation)
+        if not is_state_of(row, state):
+            return None
+        await inbox(self.journal, conversation)  # to find damage, as `read` does
+        return state
+
+    async def extract(self, log: ConversationLog) -> None:
+        """Store an extract of a conversation that is about to be unloaded, if it is due."""
+        if is_due(log.state) and (made := extract_of(log.state)) is not None:
+            await self.journal.keep_extract(log.tenure.fence, made)
+            log.state.extracted = made.seq
+
+    def rest(self, state: Conversation, *, in_order: bool) -> None:
+        """Keep the state of a conversation whose activation has ended, if reading it again would take long.
+
+        `in_order`: the state is what the journal has.
+        """
+        if state.kept is None:
+            return
+        if not in_order or not may_be_kept(state):
+            state.kept.end()
+            return
+        texts = sum(len(each.content) for each in state.messages)
+        pictures = sum(len(picture.data) for each in state.messages for picture in each.pictures)
+        state.kept.keep(_STATE, state, texts + pictures + _PER_MESSAGE * len(state.messages))
 
     async def owned(self, id: str) -> ConversationLog | None:
         """The log of a conversation that is active in this process, and that no other process has taken

@@ -26,6 +26,7 @@ from ..protocol import (
     Saved,
 )
 from ..question import CloseQuestion, NewQuestion, Unknown, Won
+from ..stream_extract import Extract
 from ..summary import is_full
 from ..vote import Vote, Voted
 from .memory_reads import MemoryReads, handed_over
@@ -181,6 +182,18 @@ class MemoryJournal(MemoryReads):
             self._add_to_outbox(told, at)
             self._changed(fence.stream, expected_seq if events else None)
             return Saved(expected_seq + 1, at)
+
+    async def keep_extract(self, fence: Fence, extract: Extract) -> None:
+        async with handed_over():
+            kept = self._streams.get(fence.stream)
+            if kept is not None and self._owners.owns(fence) and extract.seq <= len(kept.events):
+                kept.extract = extract
+
+    async def extract(self, stream: str, form: str) -> Extract | None:
+        async with handed_over():
+            kept = self._streams.get(stream)
+            found = None if kept is None else kept.extract
+            return found if found is not None and found.form == form else None
 
     def _add_to_outbox(self, texts: Sequence[str], at: float) -> None:
         for text in texts:

@@ -20,6 +20,7 @@ from ..protocol import (
     StreamMark,
 )
 from ..question import CloseQuestion, NewQuestion, Question
+from ..stream_extract import Extract
 from ..summary import Row, Summary
 
 _UNWRITTEN = Summary(status="", title="", open=False, body={})
@@ -59,6 +60,7 @@ class MemoryStream:
     inbox: dict[str, StoredCommand] = attrs.field(factory=dict)
     questions: dict[str, Question] = attrs.field(factory=dict)
     intents: dict[tuple[str, int], Intent] = attrs.field(factory=dict)
+    extract: Extract | None = None
 
     def copy(self) -> MemoryStream:
         return attrs.evolve(

@@ -12,6 +12,7 @@
 `read_queue.py` reads of streams, on another one; `stream_reads.py` has their queries
 `reads.py`     the other queries
 `tally.py`     the numbers of streams, kept by triggers
+`extracts.py`  extracts of streams
 `owners.py`    claims and leases
 `note_table.py` notes
 `outbox_table.py` the outbox
@@ -67,9 +68,11 @@ from ..question import (
     fitting,
 )
 from ..store_address import LEASE
+from ..stream_extract import Extract
 from ..summary import Among, Census, NamedKind, Page, Row
 from ..vote import Vote, Voted
 from . import (
+    extracts,
     grouped_writes,
     intake,
     note_table,
@@ -251,6 +254,9 @@ class PostgresJournal:
         self._changed(commit.fence.stream, commit.expected_seq if commit.events else None)
         return saved
 
+    async def keep_extract(self, fence: Fence, extract: Extract) -> None:
+        await self._pool.run(lambda db: extracts.keep(db, fence, extract))
+
     async def delete(self, fence: Fence, outbox: Sequence[Json] = ()) -> tuple[str, ...]:
         told = outbox_texts(outbox)
         waiting = await self._pool.run(lambda db: owners.delete(db, fence, told))
@@ -271,6 +277,9 @@ class PostgresJournal:
             found += page.events
             seq += len(page.events)
         return tuple(found)
+
+    async def extract(self, stream: str, form: str) -> Extract | None:
+        return await self._pool.run(lambda db: extracts.read(db, stream, form))
 
     async def passage(self, wanted: WantedEvents, at: PassagePlace | None = None) -> Passage:
         return await self._pool.run(lambda db: passages.read(db, wanted, at))

@@ -123,6 +123,11 @@ _ADDED: _Migration = (
     "ALTER TABLE node ADD COLUMN IF NOT EXISTS version int NOT NULL DEFAULT 0",
     "CREATE INDEX IF NOT EXISTS stream_by_demands ON stream (demands)",
 )
+_EXTRACTS = """CREATE TABLE extract (
+    stream bigint PRIMARY KEY REFERENCES stream ON DELETE CASCADE,
+    seq bigint NOT NULL,
+    form text NOT NULL,
+    body text NOT NULL)"""
 """Changes that older programs can ignore. They do not raise the version, so older programs can still open the
 database."""
 
@@ -194,6 +199,10 @@ def _add_missing(db: Connection, schema: str) -> None:
         for statement in _ADDED:
             db.execute(sql(statement))
     db.execute(sql(_OUTBOX))
+    ((added,),) = db.execute("SELECT to_regclass('extract')").fetchall()
+    if added is None:
+        db.execute(sql(f"SET LOCAL lock_timeout = '{_LOCK_SECONDS}s'"))
+        db.execute(sql(_EXTRACTS))
     ((added,),) = db.execute("SELECT to_regclass('tally')").fetchall()
     if added is None:
         db.execute(sql(f"SET LOCAL lock_timeout = '{_LOCK_SECONDS}s'"))

@@ -110,6 +110,11 @@ ADDED = (
     "CREATE INDEX IF NOT EXISTS stream_by_demands ON stream (demands)",
     """CREATE TABLE IF NOT EXISTS outbox (
         id INTEGER PRIMARY KEY AUTOINCREMENT, body TEXT NOT NULL, at REAL NOT NULL)""",
+    """CREATE TABLE IF NOT EXISTS extract (
+        stream_id INTEGER PRIMARY KEY REFERENCES stream ON DELETE CASCADE,
+        seq INTEGER NOT NULL,
+        form TEXT NOT NULL,
+        body TEXT NOT NULL)""",
 )
 """Changes that older programs can ignore. They do not raise the version, so older programs can still open the
 file."""

@@ -40,8 +40,9 @@ from ..protocol import (
     ignore_commit,
 )
 from ..question import CloseQuestion, NewQuestion, Won
+from ..stream_extract import Extract
 from ..vote import Vote, Voted
-from . import database, sql_inbox, sql_note, sql_outbox, sql_question, sql_stream
+from . import database, sql_extract, sql_inbox, sql_note, sql_outbox, sql_question, sql_stream
 from .files import Presence, check_directory, locked, make_directory, remove_unfinished
 from .sql_reader import SqlReader
 from .sql_stream import StreamHead, Streams
@@ -299,6 +300,14 @@ class SqliteJournal(SqliteReads):
         saved = await self._writer.submit(write)
         self._changed(fence.stream, expected_seq if events else None)
         return saved
+
+    async def keep_extract(self, fence: Fence, extract: Extract) -> None:
+        def write(db: sqlite3.Connection) -> None:
+            head = self._streams.find(fence.stream)
+            if head is not None and self._owners.owns(fence) and extract.seq <= head.last_seq:
+                sql_extract.keep(db, head.id, extract)
+
+        await self._writer.submit(write)
 
     def _owned(self, fence: Fence) -> StreamHead:
         """Raises `UnknownStream`, `Fenced`."""

@@ -17,8 +17,9 @@ from ..ownership import Fleet
 from ..passage import Passage, PassagePlace, WantedEvents
 from ..protocol import Command, Event, Json, Marks
 from ..question import Due, DuePage, Question, QuestionPage, QuestionState
+from ..stream_extract import Extract
 from ..summary import Among, Census, NamedKind, Page, Row
-from . import sql_inbox, sql_note, sql_outbox, sql_passage, sql_question, sql_stream
+from . import sql_extract, sql_inbox, sql_note, sql_outbox, sql_passage, sql_question, sql_stream
 from .sql_reader import SqlReader
 
 _LARGEST_SEQ = 2**63 - 1
@@ -57,6 +58,9 @@ class SqliteReads(LocalMember):
                 seq = found[-1].seq
                 more = more and len(events) != limit
         return tuple(events)
+
+    async def extract(self, stream: str, form: str) -> Extract | None:
+        return await self._reader.quick(lambda db: sql_extract.read(db, stream, form))
 
     async def passage(self, wanted: WantedEvents, at: PassagePlace | None = None) -> Passage:
         return await self._reader.slow(lambda db: sql_passage.read(db, wanted, at))

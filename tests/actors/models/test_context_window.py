@@ -11,6 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from stopgo.actors.common.kept_forms import AllKeptForms
+from stopgo.actors.models import context_window
 from stopgo.actors.models.context_window import LEFT_OUT, TooLarge, fit
 from stopgo.actors.models.messages.messages import (
     AssistantMessage,
@@ -95,6 +97,40 @@ def test_trimmed_request_follows_the_rules(whole: ModelRequest, most: int) -> No
     assert calls == [each.call_id for each in fitted.messages if isinstance(each, ToolMessage)]
     check_what_stays(whole, fitted)
     check_nothing_is_removed_in_vain(whole, fitted, most)
+
+
+@given(st.lists(requests(), min_size=1, max_size=3), st.integers(0, 4000))
+def test_kept_sizes_are_those_of_the_messages(found: list[ModelRequest], most: int) -> None:
+    """Each history goes on, and then another one takes its place."""
+    forms = AllKeptForms().of("c")
+    for whole in found:
+        earlier = whole.messages[: whole.earlier]
+        begun = request(*earlier[: whole.earlier // 2], UserMessage("now"), earlier=whole.earlier // 2)
+        for each in (begun, whole, whole):
+            assert _fitted(attrs.evolve(each, kept=forms), most) == _fitted(each, most)
+
+
+def _fitted(request: ModelRequest, most: int) -> ModelRequest | int:
+    try:
+        return fit(request, trim(most))
+    except TooLarge as error:
+        return error.tokens
+
+
+def test_sizes_of_earlier_turns_are_estimated_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[ChatMessage] = []
+    size = context_window._size
+
+    def told(message: ChatMessage) -> int:
+        seen.append(message)
+        return size(message)
+
+    monkeypatch.setattr(context_window, "_size", told)
+    forms = AllKeptForms().of("c")
+    past: list[ChatMessage] = [UserMessage("hi"), AssistantMessage("hello")]
+    for _ in range(2):
+        fit(attrs.evolve(request(*past, UserMessage("now"), earlier=2), kept=forms), trim(4000))
+    assert seen == [*past, UserMessage("now"), UserMessage("now")]
 
 
 def check_what_stays(whole: ModelRequest, fitted: ModelRequest) -> None:

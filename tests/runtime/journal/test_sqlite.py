@@ -31,6 +31,7 @@ from stopgo.runtime.journal.question import NewQuestion
 from stopgo.runtime.journal.sqlite import database, files, sql_question, sql_stream
 from stopgo.runtime.journal.sqlite.files import announce
 from stopgo.runtime.journal.sqlite.sqlite_journal import open_sqlite
+from stopgo.runtime.journal.stream_extract import Extract
 from stopgo.runtime.journal.summary import Among, Summary
 from tests.runtime.journal.kept import claimed, row_of
 from tests.waiting import POLL
@@ -231,10 +232,12 @@ async def test_a_closed_journal_says_so(tmp_path: Path) -> None:
 
 async def test_deleting_leaves_no_row_behind(tmp_path: Path) -> None:
     async with open_sqlite(tmp_path) as journal:
-        await journal.delete(await write(journal))
+        fence = await write(journal)
+        await journal.keep_extract(fence, Extract(1, "1", "text"))
+        await journal.delete(fence)
     db = sqlite3.connect(tmp_path / "journal.db")
     tables = [name for (name,) in db.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")]
-    assert {"stream", "event", "inbox", "question", "intent"} <= set(tables)
+    assert {"stream", "event", "inbox", "question", "intent", "extract"} <= set(tables)
     kept = {name for name in tables if db.execute(f"SELECT count(*) FROM {name}").fetchone() != (0,)}
     db.close()
     assert kept == {"sqlite_sequence", "tally"}

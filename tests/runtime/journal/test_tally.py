@@ -136,7 +136,7 @@ def run(db: Connection, dsn: str, steps: Sequence[Step], *, counted: bool) -> No
 def test_tally_is_exact_whoever_writes_ends_and_dies(dsn: str, steps: list[Step], counted: bool) -> None:
     """`counted`: otherwise the triggers were made, and the first count comes at the end."""
     with connected(dsn) as db:
-        db.execute("TRUNCATE stream, tally_change, tally")
+        db.execute("TRUNCATE stream, extract, tally_change, tally")
         if counted:
             migrate(db)
         run(db, dsn, steps, counted=counted)
@@ -176,7 +176,7 @@ def test_new_triggers_do_not_wait_long_for_a_writer(
 def test_transactions_that_count_wait_for_nobody(dsn: str) -> None:
     """Also while another one folds, has changed the same numbers, and does not end."""
     with connected(dsn) as db, connected(dsn) as other:
-        db.execute("TRUNCATE stream, tally_change, tally")
+        db.execute("TRUNCATE stream, extract, tally_change, tally")
         migrate(db)
         other.execute("BEGIN")
         for each in (other, db):
