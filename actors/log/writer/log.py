@@ -218,8 +218,6 @@ class ConversationLog:
         """End the activation. No further task can be started to flush, so `save_soon` commits at once."""
         self._closed = True
         self.flusher.done(self)
-        if self.state.kept is not None:
-            self.state.kept.end()
 
     def publish_delta(self, delta: AnyDelta) -> None:
         """Publish a delta, in its place among the events."""
