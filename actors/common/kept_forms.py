@@ -50,6 +50,8 @@ class KeptForms:
 
     _all: AllKeptForms
     _conversation: str
+    at_rest: bool = False
+    """Whether no activation uses them: they end when they have no room."""
     _forms: dict[Hashable, tuple[object, int]] = attrs.field(factory=dict)
     """With their sizes."""
 
@@ -70,11 +72,15 @@ class KeptForms:
         if every.get(self._conversation) is not self:  # ended, but somebody still has the state
             return
         every[self._conversation] = every.pop(self._conversation)
-        _, before = self._forms.get(key, (None, 0))
+        self.take(key, object)
+        if size > self._all.most:  # it would drop those of all others, and then itself
+            if self.at_rest:
+                self.end()
+            return
         self._forms[key] = form, size
-        self._all.size += size - before
+        self._all.size += size
         for each in tuple(every.values()) if self._all.size > self._all.most else ():
-            each._clear()
+            each.end() if each.at_rest else each._clear()
             if self._all.size <= self._all.most:
                 break
 

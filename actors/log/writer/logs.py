@@ -12,7 +12,7 @@ from ....runtime.journal.lease import Lease
 from ....runtime.journal.ownership import Fence
 from ....runtime.journal.protocol import Journal
 from ...common.kept_forms import AllKeptForms
-from ..fold.extract import extract_of, is_due, may_be_kept
+from ..fold.extract import extract_of, is_due, may_be_kept, size_of
 from ..fold.state import Conversation
 from ..fold.stored import inbox, is_state_of, read
 from .branches import ActiveRuns, Branches
@@ -24,7 +24,7 @@ from .write_behind import Flusher
 
 _STATE = "state"
 _PER_MESSAGE = 1000
-"""Bytes of a message in the state, beside its text."""
+"""Bytes of a message in the state, beside its texts."""
 
 
 @attrs.frozen(eq=False)
@@ -90,12 +90,13 @@ class Logs:
         """The state that the last activation in this process has left, if the conversation is still in it."""
         forms = self.kept.kept(conversation)
         state = None if forms is None else forms.take(_STATE, Conversation)
-        if state is None:
+        if forms is None or state is None:
             return None
         row = await self.journal.row(conversation)
         if not is_state_of(row, state):
             return None
         await inbox(self.journal, conversation)  # to find damage, as `read` does
+        forms.at_rest = False
         return state
 
     async def extract(self, log: ConversationLog) -> None:
@@ -114,9 +115,8 @@ class Logs:
         if not in_order or not may_be_kept(state):
             state.kept.end()
             return
-        texts = sum(len(each.content) for each in state.messages)
-        pictures = sum(len(picture.data) for each in state.messages for picture in each.pictures)
-        state.kept.keep(_STATE, state, texts + pictures + _PER_MESSAGE * len(state.messages))
+        state.kept.at_rest = True
+        state.kept.keep(_STATE, state, size_of(state) + _PER_MESSAGE * len(state.messages))
 
     async def owned(self, id: str) -> ConversationLog | None:
         """The log of a conversation that is active in this process, and that no other process has taken

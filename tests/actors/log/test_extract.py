@@ -123,6 +123,21 @@ def test_a_large_state_has_no_extract(monkeypatch: pytest.MonkeyPatch) -> None:
     assert extract.extract_of(fold(ID, stored(RICH))) is None
 
 
+def test_a_state_that_is_too_large_is_not_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A conversation is unloaded after each turn, and writing all of it would hold up the others."""
+
+    def refused(value: object) -> str:
+        raise AssertionError("it is written")
+
+    monkeypatch.setattr(extract, "dump", refused)
+    large = {"n": [{"text": "x" * extract.MOST}]}
+    for event in (RICH[4], attrs.evolve(RICH[1], text="x" * extract.MOST)):
+        if isinstance(event, e.ToolStarted):
+            event = attrs.evolve(event, arguments=large)
+        events = [event if type(each) is type(event) else each for each in RICH]
+        assert extract.extract_of(fold(ID, stored(events))) is None
+
+
 def test_an_extract_is_due_when_the_conversation_has_grown() -> None:
     state = fold(ID, stored(RICH))
     for last_seq, extracted, due in [(99, 0, False), (100, 0, True), (163, 100, False), (164, 100, True)]:

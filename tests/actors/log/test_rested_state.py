@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import attrs
 import pytest
 
 from stopgo.actors.log.fold.extract import FEWEST as LONG
 from stopgo.actors.log.fold.stored import read
 from stopgo.actors.log.words import events as e
+from stopgo.actors.log.words.outcomes import Replied
 from stopgo.actors.log.writer.log import ConversationLog
 from stopgo.actors.log.writer.logs import Logs
 from stopgo.actors.log.writer.observer import Observer
+from stopgo.actors.models.messages.messages import ToolCall
 from stopgo.runtime.event_bus import EventBus
 from stopgo.runtime.journal.lease import Lease
 from stopgo.runtime.journal.memory.memory_journal import MemoryJournal
@@ -108,3 +112,44 @@ async def test_a_state_ends_with_its_conversation(idle: Idle) -> None:
     await other.release(made)
     again = await idle.open()
     assert (again.state.last_seq, again.state.created) == (log.state.last_seq, 1.0)
+
+
+async def test_everything_in_a_kept_state_counts(idle: Idle) -> None:
+    """Not the texts only: most of a long conversation may be arguments."""
+    log = await idle.created()
+    await log.save(*_call({"file": ["x" * 1000]}))
+    await idle.release(log)
+    small = idle.logs.kept.size
+    log = await idle.open()
+    await log.save(*_call({"file": ["x" * 100_000]}))
+    await idle.release(log)
+    assert idle.logs.kept.size > small + 100_000
+
+
+def _call(arguments: dict[str, Any]) -> list[e.LogEvent]:
+    """A run with one call, which is cancelled."""
+    asked = Replied(text="", tool_calls=[ToolCall("c", "t", arguments)])
+    return [
+        e.RunStarted("r", 1, "k", "t", e.REPLAY_VERSION, False, {}),
+        e.StepFinished.of("1/:1", "model", "n", asked),
+        e.RunCancelled("r", []),
+    ]
+
+
+async def test_a_state_beyond_the_bound_drops_no_others(idle: Idle) -> None:
+    other = idle.logs.kept.of("other")
+    other.keep("key", "form", 10)
+    log = await idle.created()
+    idle.logs.kept.most = 1000
+    await idle.release(log)
+    assert (other.get("key", str), idle.logs.kept.size) == ("form", 10)
+    assert idle.logs.kept.kept(ID) is None
+
+
+async def test_nothing_is_left_of_a_state_that_has_no_room(idle: Idle) -> None:
+    log = await idle.created()
+    await idle.release(log)
+    other = idle.logs.kept.of("other")
+    other.keep("key", "form", idle.logs.kept.most)
+    assert idle.logs.kept.kept(ID) is None
+    assert idle.logs.kept.size == idle.logs.kept.most
