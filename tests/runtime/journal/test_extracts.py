@@ -104,7 +104,7 @@ async def test_an_older_member_deletes_the_extract_that_it_does_not_know(
             assert db.execute("SELECT count(*) FROM extract").fetchone() == (0,)
 
 
-@pytest.mark.parametrize("change", ["seq = 'x'", "seq = 0", "body = x'ff'"])
+@pytest.mark.parametrize("change", ["seq = 'x'", "seq = 0", "body = x'ff'", "body = CAST(x'ff' AS TEXT)"])
 async def test_a_damaged_extract_is_none(tmp_path: Path, change: str) -> None:
     async with open_sqlite(tmp_path) as journal:
         fence = await made(journal)
