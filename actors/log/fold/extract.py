@@ -36,8 +36,8 @@ from .state import Conversation
 
 VERSION = 1
 """Of the text."""
-FOLD = "382406fe"
-"""The digest of the modules that fold events (tests/actors/log/test_extract.py has the rule)."""
+FOLD = "66b00f67"
+"""The digest of the modules that read and fold events (tests/actors/log/test_extract.py has the rule)."""
 FORM = f"{VERSION}.{FOLD}"
 FEWEST = 100
 """Events of a conversation whose state is kept."""
