@@ -124,6 +124,9 @@ class BlockingAgent:
     policy_uses = _blocking(Agent.policy_uses)
     policy_report = _blocking(Agent.policy_report)
     recorded_calls = _blocking(Agent.recorded_calls)
+    notifications = _blocking(Agent.notifications)
+    retry_notification = _blocking(Agent.retry_notification)
+    test_channel = _blocking(Agent.test_channel)
     readiness = _blocking(Agent.readiness)
 
     def tools(self) -> tuple[ListedTool, ...]:

@@ -134,6 +134,9 @@ class AsyncioAgent:
     policy_uses = _awaited(Agent.policy_uses)
     policy_report = _awaited(Agent.policy_report)
     recorded_calls = _awaited(Agent.recorded_calls)
+    notifications = _awaited(Agent.notifications)
+    retry_notification = _awaited(Agent.retry_notification)
+    test_channel = _awaited(Agent.test_channel)
     readiness = _awaited(Agent.readiness)
 
     async def tools(self) -> tuple[ListedTool, ...]:

@@ -78,14 +78,14 @@ async def reported(address: Path | str, now: float) -> JsonObject:
     """The report of a journal at a time, as the HTTP API gives it. Raises `JournalError`."""
     from ....actors.gate.policies import stored_policies
     from ....actors.replay.rule_report import rule_report
-    from ....runtime.json_text import dump_wire
+    from ....runtime.json_text import dump_wire, load_edge
     from ....runtime.stores.read_journal import read_journal
     from ...rest.policy_report_view import report_view
 
     async with read_journal(address) as journal:
         report = await rule_report(journal, now)
         view = report_view(report, await stored_policies(journal), report.policy, names_damage=True)
-        found: JsonObject = json.loads(dump_wire(view))
+        found: JsonObject = load_edge(dump_wire(view))
         return found
 
 

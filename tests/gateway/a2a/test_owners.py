@@ -316,6 +316,7 @@ async def test_unknown_field_of_a_decision_is_named(site: Site, autojump_clock: 
 def test_each_refusal_has_its_error() -> None:
     internal = {"conversation_broken", "internal_error"}
     not_used = {"ambiguous_id", "invalid_cursor", "policy_not_found", "tool_changed", "tool_not_found"}
+    not_used |= {"channel_not_found", "not_delivered", "notification_not_found"}
     assert set(get_args(ErrorCode)) - _REASONS.keys() == internal | not_used
 
 

@@ -216,7 +216,9 @@ async def test_a_session_changes_nothing_without_its_csrf_token(site: Site) -> N
     session, other = await site.log_in(), await site.log_in()
     routes = [(each.method, each.path) for each in CHANGING] + [("POST", "/page/markdown"), ("POST", "/a2a")]
     for method, path in routes:
-        path = path.format(id=ex.CONVERSATION_ID, uuid=ex.APPROVAL_ID, name="resources_add")
+        path = path.format(
+            id=ex.CONVERSATION_ID, uuid=ex.APPROVAL_ID, name="resources_add", notification="msg_1"
+        )
         for token in ({}, {"X-CSRF-Token": ""}, {"X-CSRF-Token": other["X-CSRF-Token"]}):
             headers = {"Cookie": session["Cookie"], **token}
             answer = await site.client.request(method, path, headers=headers)
