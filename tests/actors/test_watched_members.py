@@ -18,7 +18,7 @@ import trio
 from trio.testing import MockClock
 
 from stopgo.actors.agent.agent import Agent
-from stopgo.actors.agent.watch import Gap
+from stopgo.actors.agent.watch import Announced, Gap
 from stopgo.actors.common.errors import AgentError
 from stopgo.actors.conversation.conversation import IDLE
 from stopgo.actors.log.writer.log import ConversationLog
@@ -83,6 +83,32 @@ async def test_deletion_of_a_conversation_from_before_the_watch(
         with b.all_events() as watched:
             await a.delete(id)
             assert await anext(watched) == Gap()
+
+
+@pytest.mark.parametrize("messages", [0, 3], ids=["shorter", "longer"])
+async def test_conversation_that_is_created_again_before_the_hint_of_its_deletion(
+    members: Members, autojump_clock: MockClock, messages: int
+) -> None:
+    """Its new log is shorter or longer than what the watcher has of the first one."""
+    members.world("a").plan("agent", *[say("done")] * (messages + 1))
+    watcher = Watcher(wall, late=LATEST)
+    async with members.agents("a", "b") as (a, b), trio.open_nursery() as nursery:
+        await nursery.start(watcher.watch, b)
+        await trio.sleep(WATCH_FIRST)
+        id = (await a.start_conversation()).conversation.id
+        await a.send(id, "go")
+        await trio.sleep(2 * POLL)
+        first = len(watcher.got)
+        with _late_hints(members.store):
+            await a.delete(id)
+            await a.start_conversation(id=id)
+            for _ in range(messages):
+                await a.send(id, "again")
+        await trio.sleep(2 * POLL)
+        nursery.cancel_scope.cancel()
+    got = [each.event for _, each in watcher.got[first:] if isinstance(each, Announced)]
+    assert [each.type for each in got[:1]] == ["conversation.deleted"]
+    assert got[1:] == [*await members.store.events_since(id, 0)]
 
 
 async def test_conversation_that_another_member_takes_while_it_is_loaded(

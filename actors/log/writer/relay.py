@@ -9,7 +9,8 @@ the watchers hear that some are missing (`Missed`), also when a conversation mov
 * The hints of two members can arrive in any order. If a conversation was created while there were watchers,
   all its events are published. For an older conversation, publishing starts at the first hint, so the
   watchers may lack earlier events (`_unsure`). A later hint about those events causes a `Missed`.
-* A deleted conversation cannot be read: the last events before the deletion may not come, the deletion does.
+* A deleted conversation cannot be read: the last events before the deletion may not come, the deletion does,
+  also if the conversation was created again before this member looked.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from ....runtime.clock import WallClock
 from ....runtime.event_bus import EventBus
 from ....runtime.journal.errors import JournalError, StreamDamaged
 from ....runtime.journal.protocol import Event, Journal, StreamMark
+from ....runtime.journal.summary import Row
 from ..fold import stored
 from ..fold.head import Head
 from ..words.deltas import AnyDelta
@@ -48,6 +50,12 @@ class _Last:
     seq: int
     head: Head
     """The state of the conversation when it was published."""
+    created: float | None
+    """When the stream was created; None: no row was read yet."""
+
+    def is_before(self, row: Row) -> bool:
+        """Whether the conversation was deleted and created again since."""
+        return row.last_seq < self.seq or self.created not in (None, row.created)
 
 
 @attrs.define(eq=False)
@@ -116,7 +124,7 @@ class Relay:
         """Later events are those of other members."""
         last = self._last.get(log.state.id)
         if self._is_watched and (last is None or last.seq < log.committed_seq):
-            self._remember(log.state.id, _Last(log.committed_seq, log.state.head))
+            self._remember(log.state.id, _Last(log.committed_seq, log.state.head, None))
 
     def forget(self, id: str) -> bool:
         """The conversation was deleted at this member. Whether the watchers must be told: not if a look has
@@ -160,30 +168,34 @@ class Relay:
                 return
             if seq is None or (id in self._deleted and not was_deleted):
                 return
-            if last is None and seq:
+            head = stored.head_of(row)
+            if last is not None and last.is_before(row):
+                self._publish_deletion(id)
+                seq = 0
+            elif last is None and seq:
                 if row.created > self._complete_since:
                     seq = 0
                 elif not _keep(self._unsure, id, seq):
                     self._miss()
             self._deleted.pop(id, None)
-            await self._publish_after(id, seq, stored.head_of(row))
+            await self._publish_after(id, _Last(seq, head, row.created))
         except StreamDamaged:
             self._last.pop(id, None)
             self._miss()
 
-    async def _publish_after(self, id: str, seq: int, head: Head) -> None:
-        """Publish the events after `seq`, unless the conversation is deleted meanwhile."""
+    async def _publish_after(self, id: str, last: _Last) -> None:
+        """Publish the events after `last`, unless the conversation is deleted meanwhile."""
         while True:
-            self._remember(id, _Last(seq, head))
-            events = await self._journal.events_since(id, seq, PAGE)
+            self._remember(id, last)
+            events = await self._journal.events_since(id, last.seq, PAGE)
             if id in self._deleted:  # at this member
                 self._last.pop(id, None)
                 return
             if not events:
                 return
             for event in events:
-                self._bus.publish(EVERYTHING, Published(event, head.status, head.owner))
-            seq = events[-1].seq
+                self._bus.publish(EVERYTHING, Published(event, last.head.status, last.head.owner))
+            last = attrs.evolve(last, seq=events[-1].seq)
 
     def _publish_deletion(self, id: str) -> None:
         if (last := self._last.pop(id, None)) is not None:

@@ -14,7 +14,8 @@ is in a group of which another write fails             when its group is undone
 has no answer, because the connection was lost         never: `JournalUnavailable`, and the caller repeats it
 =====================================================  =====================================================
 
-The writes of a stream in a group are made in the order in which they came, but saves are the last.
+The writes of a stream in a group are made in the order in which they came, but saves are the last, and the
+deliveries that may create it the first: no command comes before the one that has created the stream.
 """
 
 from __future__ import annotations
@@ -107,7 +108,8 @@ class WriteGroups(PipelineQueue[_QueuedWrite]):
 
 
 def _others(group: Sequence[_QueuedWrite]) -> list[tuple[_QueuedWrite, GroupedWrite]]:
-    return [(each, each.it) for each in group if isinstance(each.it, GroupedWrite)]
+    others = [(each, each.it) for each in group if isinstance(each.it, GroupedWrite)]
+    return sorted(others, key=lambda other: not other[1].creates)
 
 
 def _saves(group: Sequence[_QueuedWrite]) -> list[tuple[_QueuedWrite, EncodedSave]]:

@@ -271,16 +271,27 @@ def connect(dsn: str) -> Connection:
 
 async def connected(dsn: str, prepare: Callable[[Connection], object]) -> Connection:
     """A connection that is not of a pool, after `prepare`. Raises psycopg.Error, `JournalError`."""
+    opened: list[_Session] = []
     made: list[Connection] = []
     lock, is_given_up = threading.Lock(), False
 
     def in_thread() -> None:
         db = connect(dsn)
         try:
-            prepare(db)
-        except psycopg.Error:
+            wire = socket.socket(fileno=os.dup(db.fileno()))
+        except OSError as error:
             db.close()
-            raise
+            raise psycopg.OperationalError(str(error)) from error
+        with wire:
+            session = _Session(db, wire)
+            opened.append(session)
+            if is_given_up:
+                session.cut()
+            try:
+                prepare(db)
+            except psycopg.Error:
+                db.close()
+                raise
         with lock:
             if not is_given_up:
                 made.append(db)
@@ -294,6 +305,8 @@ async def connected(dsn: str, prepare: Callable[[Connection], object]) -> Connec
         except trio.Cancelled:
             with lock:
                 is_given_up = True
+            for session in tuple(opened):
+                session.cut()  # otherwise its thread could wait without end, and there are only so many
             for db in made:
                 db.close()
             raise

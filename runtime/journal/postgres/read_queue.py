@@ -30,9 +30,11 @@ class _QueuedRead(QueuedWork):
 class ReadQueue(PipelineQueue[_QueuedRead]):
     async def read(self, read: PipelinedRead[T]) -> T:
         """Raises the errors of the read, `JournalError`."""
-        if not self.has_room:
+        answer: PipelineAnswer = ()
+        if self.has_room:
+            answer = (await self.outcome(_QueuedRead(read.queries), is_write=False)).answer
+        if not answer:  # there was no room, or the queue has ended meanwhile
             return await self._pool.run(lambda db: executed(db, read))
-        answer = (await self.outcome(_QueuedRead(read.queries), is_write=False)).answer
         if isinstance(answer, psycopg.Error):
             raise meaning(answer) from answer
         return read.result([rows_of(each) for each in answer])

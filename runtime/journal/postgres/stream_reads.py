@@ -51,6 +51,8 @@ def executed(db: Connection, read: PipelinedRead[T]) -> T:
         formats = [pq.Format.BINARY] * len(each.values)
         result = db.pgconn.exec_params(sql(each.text), each.values, each.types, formats, pq.Format.BINARY)
         if result.status != pq.ExecStatus.TUPLES_OK:
+            if db.pgconn.status != pq.ConnStatus.OK:  # such a result has no code of an error
+                raise psycopg.OperationalError("the connection was lost")
             raise psycopg.errors.error_from_result(result)
         found.append(rows_of(result))
     return read.result(found)

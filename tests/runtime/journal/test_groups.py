@@ -592,3 +592,13 @@ async def test_writer_that_has_ended_leaves_the_saves_to_the_pool(database: Data
         a._writer._is_running = False
         assert kinds(await saved_together(a, *[Commit(fence, 1, ADDED) for fence in fences])) == [Saved] * 2
         assert sizes == [1, 1]
+
+
+async def test_no_command_of_a_group_comes_before_the_one_that_creates_the_stream(database: Database) -> None:
+    async with opened(database.dsn) as (a, _):
+        outcomes = await together(
+            partial(a.deliver, NewCommand("s", "cancel", "cancel", {})),
+            partial(a.deliver, NewCommand("s", "create", "create", {}, new=True)),
+        )
+        assert outcomes == [Accepted(), Accepted()]
+        assert [each.key for each in await a.inbox("s")] == ["create", "cancel"]

@@ -200,8 +200,12 @@ async def test_connection_that_comes_while_it_is_given_up_is_closed(
     """Its thread ends after the cancellation, before or after the task that waited for it hears of it."""
     closed, may_connect = threading.Event(), threading.Event()
     threads: list[threading.Thread] = []
+    end, other_end = socket.socketpair()
 
     class Db:
+        def fileno(self) -> int:
+            return end.fileno()
+
         def close(self) -> None:
             closed.set()
 
@@ -226,3 +230,5 @@ async def test_connection_that_comes_while_it_is_given_up_is_closed(
     may_connect.set()
     threads[0].join()
     assert closed.is_set()
+    end.close()
+    other_end.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
@@ -14,9 +15,13 @@ import trio
 from stopgo.runtime.journal.errors import JournalError, JournalUnavailable, UnknownCommand
 from stopgo.runtime.journal.postgres import pipeline_queue as queue_module
 from stopgo.runtime.journal.postgres import read_queue as module
+from stopgo.runtime.journal.postgres import stream_reads
 from stopgo.runtime.journal.postgres.binary import query
 from stopgo.runtime.journal.postgres.journal import PostgresJournal, open_postgres
-from stopgo.runtime.journal.postgres.stream_reads import PipelinedRead
+from stopgo.runtime.journal.postgres.pool import connected
+from stopgo.runtime.journal.postgres.read_queue import ReadQueue
+from stopgo.runtime.journal.postgres.stream_reads import PipelinedRead, executed
+from stopgo.runtime.journal.postgres.tables import Connection
 from stopgo.runtime.journal.protocol import Commit, NewCommand, NewEvent
 from tests.postgres_server import Database
 from tests.postgres_wire import Wire, wire_to
@@ -180,3 +185,48 @@ async def test_reader_that_gives_up_takes_nothing_from_the_others(database: Data
             assert read in ([], [expected])
             ends.add(len(read))
         assert 0 in ends
+
+
+async def test_read_on_a_connection_of_the_pool_that_is_lost_says_so(database: Database) -> None:
+    async with opened(database.dsn) as a:
+
+        def read(db: Connection) -> object:
+            database.end_sessions()
+            return executed(db, stream_reads.row("s"))
+
+        with pytest.raises(JournalUnavailable):
+            await a._pool.run(read)
+
+
+async def test_read_in_a_queue_that_ends_is_made_without_it(database: Database) -> None:
+    async with opened(database.dsn) as a:
+        queue, rows = ReadQueue(database.dsn, a._pool), list[object]()
+
+        async def read() -> None:
+            rows.append(await queue.read(stream_reads.row("s")))
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(read)
+            await until(lambda: bool(queue._waiting))
+            with trio.CancelScope() as scope:
+                scope.cancel()
+                await queue.run()
+        assert rows == [await a.row("s")]
+
+
+async def test_connection_that_nobody_waits_for_holds_no_thread(wire: Wire) -> None:
+    begun, ended = threading.Event(), threading.Event()
+
+    def prepare(db: Connection) -> None:
+        wire.fault = "silence"
+        begun.set()
+        try:
+            db.execute("SELECT 1")
+        finally:
+            ended.set()
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(connected, wire.dsn, prepare)
+        await until(begun.is_set)
+        nursery.cancel_scope.cancel()
+    await until(ended.is_set)
