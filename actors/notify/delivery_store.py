@@ -31,7 +31,7 @@ MOST_PENDING = 10_000
 MOST_ENDED = 2_000
 KEPT = 30 * 86_400.0
 """Seconds that a settled delivery is kept, if there is room."""
-_MOST_DELETED = 50
+MOST_DELETED = 50
 """Notes that are deleted at once, because each deletion is a commit."""
 
 
@@ -46,7 +46,7 @@ async def revision_of(journal: Journal) -> int:
 def read_deliveries(notes: Mapping[str, Json | None]) -> dict[str, ChannelDelivery]:
     """The deliveries by id. Those that cannot be read are left out."""
     read = {key: readable(note, ChannelDelivery) for key, note in notes.items() if key != CLAIM and note}
-    return {key: each for key, each in read.items() if each is not None}
+    return {key: each for key, each in read.items() if each is not None and each.id == key}
 
 
 @attrs.define(eq=False)
@@ -101,11 +101,12 @@ class DeliveryStore:
                 raise ClaimLost
 
     async def write(self, changed: Iterable[ChannelDelivery]) -> None:
-        """Store deliveries in one commit. Raises `ClaimLost`."""
-        new = {each.id: each for each in changed}
-        if not new:
-            return
+        """Store deliveries in one commit. An iterator is read when nobody else writes, so that what it
+        looks at does not change until its deliveries are stored. Raises `ClaimLost`."""
         async with self._writing:
+            new = {each.id: each for each in changed}
+            if not new:
+                return
             bodies = {id: to_json(each) for id, each in new.items()}
             try:
                 if not await self._journal.write_notes(KIND, bodies, at=self.revision):
@@ -114,6 +115,11 @@ class DeliveryStore:
                 raise ClaimLost from None  # the write may have been done
             self.revision += 1
             self._set(new)
+
+    async def replace(self, old: ChannelDelivery, new: ChannelDelivery) -> bool:
+        """Store a delivery, unless `old` is no longer its latest state. Raises `ClaimLost`."""
+        await self.write(each for each in (new,) if self.all.get(old.id) is old)
+        return self.all.get(old.id) is new
 
     def first(self, channel: str) -> ChannelDelivery | None:
         """The pending delivery to a channel whose next attempt comes first."""
@@ -130,15 +136,17 @@ class DeliveryStore:
         """The pending deliveries to a channel about a subject."""
         return [self.all[id] for id in self._waiting.get((channel, subject), ())]
 
-    async def purge(self, now: float) -> None:
-        """Delete settled deliveries that are old or too many, and give up pending ones that are too many."""
+    async def purge(self, now: float) -> bool:
+        """Delete settled deliveries that are old or too many, and give up pending ones that are too many.
+        Returns whether more have to be deleted."""
         if len(self.all) <= MOST_ENDED and not any(
             0 < each.settled < now - KEPT for each in self.all.values()
         ):
-            return
+            return False
         settled = sorted((each for each in self.all.values() if each.state != "pending"), key=_settled)
         old = [each for each in settled if each.settled < now - KEPT]
-        for each in (old or settled[: max(0, len(settled) - MOST_ENDED)])[:_MOST_DELETED]:
+        ended = old or settled[: max(0, len(settled) - MOST_ENDED)]
+        for each in ended[:MOST_DELETED]:
             taken = await self._journal.take_note(KIND, each.id)
             if taken is not None and "settled" not in taken:  # a person wants it again, just now
                 await self._journal.write_notes(KIND, {each.id: taken})
@@ -147,6 +155,7 @@ class DeliveryStore:
         pending = sorted((each for each in self.all.values() if each.state == "pending"), key=_at)
         too_many = pending[: max(0, len(pending) - MOST_PENDING)]
         await self.write(each.ended("given_up", "too many were waiting", now) for each in too_many)
+        return len(ended) > MOST_DELETED
 
 
 def _settled(delivery: ChannelDelivery) -> tuple[bool, float]:

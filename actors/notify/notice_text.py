@@ -21,6 +21,7 @@ import attrs
 
 from ...runtime.journal.protocol import Event
 from ...runtime.journal.question import Question
+from ...runtime.visible_text import visible
 from ..gate.halt import NEVER, Halt
 from .delivery import ChannelDelivery
 
@@ -95,7 +96,7 @@ def _about_approval(
         return {**head, "gone": True, "text": f"{head['text']}. {GONE}"}
     if delivery.kind in _WAITING and question.state != "pending":
         return None
-    fields = {name: value[:_LONGEST] for name, value in approval_fields(question).items()}
+    fields = {name: visible(value[:_LONGEST]) for name, value in approval_fields(question).items()}
     about: dict[str, Any] = {
         "approval_id": question.id,
         "kind": question.kind,
@@ -106,7 +107,7 @@ def _about_approval(
         about["expires_at"] = question.expires
     by = (question.decision or {}).get("decided_by")
     if isinstance(by, str):
-        about["decided_by"] = by[:_LONGEST]
+        about["decided_by"] = visible(by[:_LONGEST])
     if page is not None:
         about["url"] = f"{page}/#/approvals/{question.id}"
     tool = f" ({fields['tool']})" if "tool" in fields else ""

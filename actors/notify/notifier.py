@@ -21,8 +21,8 @@ import logging
 import math
 import secrets
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, TypeAlias
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, TypeAlias, TypeVar
 
 import attrs
 import trio
@@ -32,8 +32,9 @@ from ...config.sections.notify import ChannelConfig
 from ...config.text.wildcards import is_named
 from ...runtime.clock import WallClock
 from ...runtime.context import Behaviour, background
+from ...runtime.errors import is_fatal
 from ...runtime.event_bus import EventBus
-from ...runtime.journal.errors import JournalUnavailable, StreamDamaged
+from ...runtime.journal.errors import JournalBroken, JournalError, JournalUnavailable
 from ...runtime.journal.outbox import OutboxRow
 from ...runtime.journal.protocol import Journal
 from ...runtime.journal.question import Question
@@ -45,7 +46,7 @@ from ..log.writer.observer import Observer
 from ..log.writer.topics import NOTICES
 from ..servers.health import PartHealth
 from .delivery import LONGEST_AGE, ChannelDelivery, about_given_up, delivery_of, pause
-from .delivery_store import KIND, ClaimLost, DeliveryStore, read_deliveries, revision_of
+from .delivery_store import KIND, ClaimLost, DeliveryStore, read_deliveries
 from .notice_rows import Notice
 from .notice_text import Found, approval_fields, said
 from .webhook import GONE, Channel, Webhook
@@ -62,7 +63,11 @@ CLOSING = 1.0
 
 logger = logging.getLogger("stopgo.notify")
 
+T = TypeVar("T")
+
 OpenChannel: TypeAlias = Callable[[ChannelConfig], Channel]
+_Told: TypeAlias = tuple[Notice, float, Question | None]
+"""A row, its time, and the question that it is about."""
 
 
 @attrs.define(eq=False)
@@ -80,7 +85,8 @@ class Notifier:
         init=False, default=attrs.Factory(lambda self: DeliveryStore(self._journal), takes_self=True)
     )
     _queues: Mapping[str, _ChannelQueue] = attrs.field(factory=dict)
-    _purged: float = 0.0
+    _purged: float = -math.inf
+    """On trio's clock."""
 
     @property
     def channels(self) -> Sequence[ChannelConfig]:
@@ -97,9 +103,15 @@ class Notifier:
                 try:
                     if await self._store.claim():
                         await self._deliver()
-                        self._store.is_claimed = False
                 except JournalUnavailable as error:
                     logger.debug("the journal cannot be reached: %s", error)
+                except Exception as error:  # crashes would end the agent
+                    if is_fatal(error):
+                        raise
+                    logger.exception("the notifier has failed, and begins anew in %g s", LONGEST_SLEEP)
+                    await trio.sleep(LONGEST_SLEEP)
+                finally:
+                    self._store.is_claimed = False
                 await trio.sleep(POLL)
         finally:
             with trio.move_on_after(CLOSING, shield=True):
@@ -128,10 +140,11 @@ class Notifier:
             while True:
                 while rows := await self._journal.outbox(BATCH):
                     await self._expand(rows)
-                if self._wall() >= self._purged + LONGEST_SLEEP:
-                    await self._store.purge(self._wall())
-                    self._purged = self._wall()
-                with trio.move_on_after(POLL if self._is_shared else LONGEST_SLEEP):
+                more = False
+                if trio.current_time() >= self._purged + LONGEST_SLEEP:
+                    more = await self._store.purge(self._wall())
+                    self._purged = -math.inf if more else trio.current_time()
+                with trio.move_on_after(POLL if self._is_shared or more else LONGEST_SLEEP):
                     await anext(notices)
                 await self._store.check()
 
@@ -144,22 +157,28 @@ class Notifier:
 
     async def _expand(self, rows: Sequence[OutboxRow]) -> None:
         """Store the deliveries of some rows, then drop the rows."""
-        changed: dict[str, ChannelDelivery] = {}
+        told: list[_Told] = []
         for row in rows:
             notice = readable(row.body, Notice)
             if notice is None:
                 logger.error("a row of the outbox cannot be read and is dropped: %d", row.number)
                 continue
-            question = await self._question(notice.approval)
+            told.append((notice, row.at, await self._question(notice.approval)))
+        await self._store.write(self._all_made(told))
+        await self._journal.drop_outbox([row.number for row in rows])
+        for queue in self._queues.values():
+            queue.wake()
+
+    def _all_made(self, told: Iterable[_Told]) -> Iterator[ChannelDelivery]:
+        """The deliveries of some rows, and those that they replace."""
+        changed: dict[str, ChannelDelivery] = {}
+        for notice, at, question in told:
             for channel in self.channels:
-                for each in self._made(notice, row.at, channel, question, changed):
+                for each in self._made(notice, at, channel, question, changed):
                     if each.id not in self._store.all:
                         changed |= self._replaced(each, changed)
                         changed[each.id] = each
-        await self._store.write(changed.values())
-        await self._journal.drop_outbox([row.number for row in rows])
-        for name in {each.channel for each in changed.values()}:
-            self._queues[name].wake()
+        yield from changed.values()
 
     def _made(
         self,
@@ -177,7 +196,8 @@ class Notifier:
             waiting = self._waiting(found[0], changed) if found and channel.after else ()
             # The channel has not been told of the approval, and its time had not come.
             is_untold = any(each.kind == "approval.requested" and not each.attempts for each in waiting)
-            return () if is_untold else found
+            early = "it was over before its time"
+            return [each.ended("overtaken", early, self._wall()) for each in found] if is_untold else found
         expires = None if question is None else question.expires
         late = [attrs.evolve(each, next=at + channel.after) for each in found]
         if channel.wants("approval.expiring") and expires is not None:
@@ -215,25 +235,20 @@ class Notifier:
         """What is sent now; None: it is no longer true."""
         found = Found(halt=self._halts.latest)
         if delivery.stream:
-            row = await self._journal.row(delivery.stream)
+            exists = await _unless_damaged(self._exists(delivery.stream), True)
             question = await self._question(delivery.approval)
-            found = attrs.evolve(found, exists=row is not None, question=question)
-            if row is not None and delivery.seq and not delivery.approval:
-                events = await self._events(delivery.stream, delivery.seq)
+            found = attrs.evolve(found, exists=exists, question=question)
+            if exists and delivery.seq and not delivery.approval:
+                read = self._journal.events_since(delivery.stream, delivery.seq - 1, 1)
+                events = await _unless_damaged(read, ())
                 found = attrs.evolve(found, event=events[0] if events else None)
         return said(delivery, found, self._config.name, self._config.server.public_url)
 
-    async def _events(self, stream: str, seq: int) -> Sequence[Any]:
-        try:
-            return await self._journal.events_since(stream, seq - 1, 1)
-        except StreamDamaged:
-            return ()
+    async def _exists(self, stream: str) -> bool:
+        return await self._journal.row(stream) is not None
 
     async def _question(self, id: str) -> Question | None:
-        try:
-            return await self._journal.question(id) if id else None
-        except StreamDamaged:
-            return None
+        return await _unless_damaged(self._journal.question(id), None) if id else None
 
     # ------------------------------------------------------------------- ends
 
@@ -281,15 +296,14 @@ class Notifier:
     async def retry(self, id: str) -> ChannelDelivery:
         """Send one that was given up after all, with the same id. One that is in another state is returned as
         it is. Raises `LookupError`."""
-        while True:
-            revision = await revision_of(self._journal)
-            found = read_deliveries(await self._journal.notes(KIND))[id]
-            if found.state != "given_up":
-                return found
-            again = found.again(self._wall())
-            if await self._journal.write_notes(KIND, {id: to_json(again)}, at=revision):
-                self._bus.publish(NOTICES, None)
-                return again
+        found = read_deliveries(await self._journal.notes(KIND))[id]
+        if found.state != "given_up":
+            return found
+        again = found.again(self._wall())
+        # At any revision: a member that delivers writes too often for one that has read all deliveries.
+        await self._journal.write_notes(KIND, {id: to_json(again)})
+        self._bus.publish(NOTICES, None)
+        return again
 
     def health(self) -> tuple[PartHealth, ...]:
         """The state of the channels, as this process knows them."""
@@ -318,6 +332,21 @@ def matches(channel: ChannelConfig, question: Question | None) -> bool:
         for name, pattern in wanted.items()
         if pattern is not None
     )
+
+
+def _was_set_back(delivery: ChannelDelivery, wait: float) -> bool:
+    """Whether the clock was set back since this time was chosen: such a wait is never chosen."""
+    return wait > MOST_RETRY_AFTER and (delivery.attempts > 0 or delivery.next == delivery.at)
+
+
+async def _unless_damaged(read: Awaitable[T], damaged: T) -> T:
+    """What is read; `damaged` if its rows cannot be read."""
+    try:
+        return await read
+    except (JournalUnavailable, JournalBroken):
+        raise
+    except JournalError:
+        return damaged
 
 
 @attrs.define(eq=False)
@@ -354,7 +383,7 @@ class _ChannelQueue:
             first = store.first(name)
             due = math.inf if first is None else max(first.next, self._not_before)
             wait = due - self._notifier.now
-            if first is not None and wait <= 0:
+            if first is not None and (wait <= 0 or _was_set_back(first, wait)):
                 await self._attempt(first)
                 continue
             with trio.move_on_after(min(wait, LONGEST_SLEEP)):
@@ -371,7 +400,8 @@ class _ChannelQueue:
             await notifier.end(delivery.ended("overtaken", "no longer true", now))
             return
         tried = delivery.tried(now)
-        await notifier.store.write([tried])
+        if not await notifier.store.replace(delivery, tried):
+            return  # overtaken in the meantime
         try:
             await self._channel.send(delivery.id, delivery.kind, delivery.at, data, now)
         except NotDelivered as error:

@@ -2205,10 +2205,10 @@ NOTIFICATIONS = (
         (
             Edit(
                 "actors.notify.notifier:Notifier._expand",
-                "await self._store.write(changed.values())\n"
+                "await self._store.write(self._all_made(told))\n"
                 "await self._journal.drop_outbox([row.number for row in rows])",
                 "await self._journal.drop_outbox([row.number for row in rows])\n"
-                "await self._store.write(changed.values())",
+                "await self._store.write(self._all_made(told))",
             ),
         ),
         (TOLD,),
@@ -2218,8 +2218,8 @@ NOTIFICATIONS = (
         (
             Edit(
                 "actors.notify.notifier:_ChannelQueue._attempt",
-                "notifier.store.write([tried])",
-                "notifier.store.write([tried.ended('arrived', '', now)])",
+                "notifier.store.replace(delivery, tried)",
+                "notifier.store.replace(delivery, tried.ended('arrived', '', now))",
             ),
         ),
         (NOTIFIER, TOLD),

@@ -8,6 +8,7 @@ from typing import cast
 import pytest
 import trio
 
+from stopgo.actors.common.stored_json import to_json
 from stopgo.actors.notify import delivery_store
 from stopgo.actors.notify.delivery import ChannelDelivery
 from stopgo.actors.notify.delivery_store import KEPT, KIND, ClaimLost, DeliveryStore
@@ -106,3 +107,11 @@ async def test_what_is_old_or_too_much_is_deleted(
     await store.purge(30.0)
     assert [each.state for each in store.all.values()] == ["given_up", "given_up", "pending", "pending"]
     await trio.lowlevel.checkpoint()
+
+
+async def test_a_delivery_under_the_key_of_another_is_not_read(journals: tuple[Journal, Journal]) -> None:
+    await journals[0].write_notes(KIND, {"x": to_json(delivery("y"))})
+    store = DeliveryStore(journals[0])
+    assert await store.claim()
+    assert store.waiting("ops", "y") == []
+    assert store.all == {}

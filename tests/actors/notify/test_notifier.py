@@ -11,10 +11,12 @@ from trio.testing import MockClock
 
 from stopgo.actors.agent.agent import Agent
 from stopgo.actors.common.bounded_post import NotDelivered
+from stopgo.actors.notify import delivery_store
 from stopgo.actors.notify.delivery import LONGEST_AGE
+from stopgo.runtime.journal.errors import JournalError, StreamDamaged
 from stopgo.runtime.journal.memory.memory_journal import MemoryJournal
 from tests.actors.notify.fake_channels import FakeChannels, channel
-from tests.actors.world import DESTRUCTIVE, World, call, code_of, use
+from tests.actors.world import DESTRUCTIVE, World, call, code_of, use, wall
 
 DOWN = NotDelivered("it answered 503", again=True, status=503)
 
@@ -378,3 +380,123 @@ async def test_a_row_that_cannot_be_read_is_dropped(
         await trio.sleep(1)
     assert await world.journal.outbox(9) == ()
     assert channels.kinds() == ["approval.requested"]
+
+
+async def test_a_damaged_conversation_is_told_and_ends_nothing(
+    autojump_clock: MockClock, world: World, channels: FakeChannels
+) -> None:
+    async def damaged(stream: str) -> None:
+        raise StreamDamaged(stream, "the stream cannot be read")
+
+    configure(world, ops=channel(events=["approval.requested"]))
+    async with world.agent() as agent:
+        channels.fails = lambda name: DOWN
+        await ask(agent)
+        await trio.sleep(1)
+        world.journal.row = damaged  # type: ignore[assignment, method-assign]
+        channels.fails = lambda name: None
+        await trio.sleep(300)
+        assert channels.kinds() == ["approval.requested"]
+
+
+async def test_a_failing_notifier_ends_nothing_and_goes_on(
+    autojump_clock: MockClock, world: World, channels: FakeChannels, caplog: pytest.LogCaptureFixture
+) -> None:
+    read, failures = world.journal.outbox, iter([JournalError("the journal cannot be read")] * 9)
+
+    async def failing(limit: int) -> Any:
+        if (failure := next(failures, None)) is not None:
+            raise failure
+        return await read(limit)
+
+    world.journal.outbox = failing  # type: ignore[method-assign]
+    async with world.agent() as agent:
+        await ask(agent)
+        await trio.sleep(900)
+        assert channels.kinds() == ["approval.requested"]
+    assert "the notifier has failed" in caplog.text
+
+
+async def test_a_decision_while_the_request_is_rendered_leaves_no_request_without_an_end(
+    autojump_clock: MockClock, world: World, channels: FakeChannels
+) -> None:
+    configure(world, ops=channel(after=600))
+    read = world.journal.question
+    waiting: list[str] = []
+
+    async def slowly(id: str) -> Any:
+        found = await read(id)
+        if waiting:
+            await agent.decide(waiting.pop(), {"approved": True})
+            await trio.sleep(2)
+        return found
+
+    world.journal.question = slowly  # type: ignore[method-assign]
+    async with world.agent() as agent:
+        id = await ask(agent)
+        await trio.sleep(590)
+        waiting.append(id)
+        await trio.sleep(300)
+    assert waiting == []
+    assert channels.kinds() == []
+
+
+async def test_what_has_ended_is_deleted_as_fast_as_it_comes(
+    autojump_clock: MockClock, world: World, channels: FakeChannels, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(delivery_store, "MOST_ENDED", 3)
+    monkeypatch.setattr(delivery_store, "MOST_DELETED", 2)
+    async with world.agent() as agent:
+        for _ in range(20):
+            await agent.halt()
+            await agent.unhalt()
+        await trio.sleep(100)
+        assert len(await agent.notifications()) == 3
+
+
+async def test_a_retry_is_stored_while_others_are_delivered(
+    autojump_clock: MockClock, world: World, channels: FakeChannels
+) -> None:
+    channels.fails = lambda name: NotDelivered("it answered 410", again=False, status=410)
+    async with world.agent() as agent:
+        await ask(agent)
+        await trio.sleep(60)
+        channels.fails = lambda name: None
+        [lost] = await agent.notifications()
+        read = world.journal.notes
+
+        async def busy(kind: str, *, after: int = 0) -> Any:
+            found = await read(kind, after=after)
+            await world.journal.write_notes(kind, {})
+            return found
+
+        world.journal.notes = busy  # type: ignore[method-assign]
+        with trio.fail_after(60):
+            assert (await agent.retry_notification(lost.id)).state == "pending"
+        world.journal.notes = read  # type: ignore[method-assign]
+        await trio.sleep(60)
+    assert channels.kinds() == ["approval.requested"]
+
+
+async def test_a_clock_that_is_set_back_delays_nothing(
+    autojump_clock: MockClock, world: World, channels: FakeChannels, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    channels.fails = lambda name: DOWN
+    back = 0.0
+    monkeypatch.setattr("tests.actors.world.wall", lambda: wall() - back)
+    async with world.agent() as agent:
+        await ask(agent)
+        await trio.sleep(30)
+        back = 86_400.0
+        channels.fails = lambda name: None
+        await trio.sleep(120)
+    assert channels.kinds() == ["approval.requested"]
+
+
+async def test_hidden_characters_are_shown(
+    autojump_clock: MockClock, world: World, channels: FakeChannels
+) -> None:
+    async with world.agent() as agent:
+        await agent.decide(await ask(agent), {"approved": True, "decided_by": "ann\u202egpj"})
+        await trio.sleep(1)
+    assert channels.told[-1].data["decided_by"] == "ann\\u202egpj"
