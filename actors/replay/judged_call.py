@@ -22,8 +22,8 @@ How sure that is:
     exact      all facts are on record, and up to this call the conversation would have been the same
     bounded    the verdict holds if the call is made again, which is not certain: an earlier call of the
                conversation would have gone otherwise, or is unknown or damaged; the node is in another
-               place of the tree; the servers or their filters differ, so models see other tools; or a
-               search for a pattern took too long
+               place of the tree; the servers, or their filters or those of the node, differ, so models
+               see other tools; or a search for a pattern took too long
     unknown    there is no verdict
     =========  =========================================================================================
 
@@ -36,7 +36,7 @@ A call would have gone the same way (`_same_way`)
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal, TypeAlias
 
 import attrs
@@ -94,7 +94,7 @@ class JudgedCall:
     @property
     def was_refused(self) -> bool:
         """Whether a person did not want the call as it was."""
-        return self.call.answer in ("rejected", "edited")
+        return self.call.answer == "rejected" or self.call.edited is not None
 
     @property
     def lets_refused_run(self) -> bool:
@@ -147,7 +147,7 @@ class CallsJudge:
         now, rule, verdict, is_certain = found
         facts = call.facts
         assert facts is not None
-        is_certain = is_certain and self._has_same_tools(facts) and self._is_in_place(call)
+        is_certain = is_certain and self._has_same_tools(facts) and self._is_same_node(call, facts)
         sure: Sureness = "exact" if is_certain and not self._differs else "bounded"
         self._differs |= not is_certain or not self._same_way(call, now, verdict)
         return JudgedCall(call, now, rule, sure, _change(call, now, verdict))
@@ -228,8 +228,12 @@ class CallsJudge:
         """Whether the same servers offered the same tools under the same names."""
         return bool(self.stored[facts.policy].get("tools") == self.policy.content["tools"])
 
-    def _is_in_place(self, call: RecordedCall) -> bool:
-        return keys.places(call.key) == self._places[call.node][1]
+    def _is_same_node(self, call: RecordedCall, facts: VerdictFacts) -> bool:
+        """Whether the node is in the same place, with the same filters."""
+        own, before = self.policy.content, self.stored[facts.policy]
+        return keys.places(call.key) == self._places[call.node][1] and (
+            facts.policy == self.policy.revision or _filters(own, call.node) == _filters(before, call.node)
+        )
 
     def _same_way(self, call: RecordedCall, now: Outcome, verdict: Verdict | None) -> bool:
         assert call.facts is not None
@@ -269,6 +273,12 @@ def _places(node: Node, scope: PolicyScope, at: tuple[int, ...], found: _Places)
     for index, child in enumerate(children_of(node)):
         _places(child, child_scope(scope, node), (*at, index), found)
     return found
+
+
+def _filters(policy: Mapping[str, Any], name: str) -> Sequence[Any] | None:
+    """What decides which of all tools a node may use; None if the policy has no such node."""
+    node = next((each for each in policy["nodes"] if each["node"] == name), None)
+    return None if node is None else [node.get(each) for each in ("servers", "tools", "agents")]
 
 
 def _change(call: RecordedCall, now: Outcome, verdict: Verdict | None) -> Change:

@@ -52,6 +52,9 @@ MOST_FACTS = 1000
 MOST_NAMED = 20
 """Damaged conversations that are named."""
 
+_END_OF_TIME = 253_402_300_800.0
+"""The end of the year 9999, the last one that a time can be shown in."""
+
 Answer: TypeAlias = Literal["approved", "edited", "rejected", "expired", "void", "pending", "unknown"]
 
 _STEP = re.compile(r'\{"key":"([^"\\]*)","kind":"([a-z]+)"')
@@ -166,7 +169,7 @@ class CallReader:
                 if event.type not in TYPES:
                     why = f"{str(event.type)[:40]!r} is no type of an event"
                     raise ValueError(why if event.seq else event.body)
-                if type(event.at) is not float:
+                if type(event.at) is not float or not 0 <= event.at < _END_OF_TIME:
                     raise TypeError(f"{str(event.at)[:40]!r} is no time")
                 key, body = self._parsed(event)
                 if key is not None and (turn := key.partition("/")[0]) != self._number:
@@ -243,8 +246,7 @@ class CallReader:
         call.judged_anew |= body.get("verdict") != self._verdicts[key]
         requires = body.get("requires")
         call.requires = None if requires is None else from_json(requires, Requirement)
-        if call.answer in (None, "void"):
-            call.answer = "pending"
+        call.answer = "pending"
 
     def _add(
         self, event: StoredEvent, body: Mapping[str, Any], tool: str, server: str, arguments: Any
@@ -326,8 +328,8 @@ def _decide(call: RecordedCall, event: StoredEvent, body: Mapping[str, Any]) -> 
             match body["decision"]:
                 case {"approved": True, "arguments": Mapping() as edited}:
                     call.answer, call.edited = "edited", edited
-                case {"approved": True}:
-                    call.answer = "approved"
+                case {"approved": True}:  # of what was edited, if this is a later question
+                    call.answer = "approved" if call.edited is None else "edited"
                 case {"approved": False}:
                     call.answer = "rejected"
                 case _:

@@ -2139,6 +2139,11 @@ REPLAYS = (
         (JUDGED_CALLS, REPLAYED_HISTORIES),
     ),
     (
+        "replay: a call that was edited counts as approved after the next question",
+        Edit("actors.replay.recorded_call:_decide", "call.edited is None", "True"),
+        (JUDGED_CALLS,),
+    ),
+    (
         "replay: hints of a tool do not count",
         Edit("actors.tools.verdict_facts:hints_of", "letter.isupper()", "False"),
         (JUDGED_CALLS, REPLAYED_HISTORIES),

@@ -20,6 +20,7 @@ from stopgo.runtime.journal import passage
 from stopgo.runtime.journal.errors import JournalUnavailable
 from stopgo.runtime.journal.postgres.journal import open_postgres
 from stopgo.runtime.journal.postgres.postgres_reader import read_postgres
+from stopgo.runtime.journal.sqlite import sql_passage
 from stopgo.runtime.journal.sqlite.sqlite_journal import FILE, open_sqlite
 from tests.actors.replay.test_judged_calls import NO, lived
 from tests.actors.several_members import YES
@@ -239,6 +240,22 @@ def test_agent_that_opens_a_journal_at_rest_is_noticed(
     assert "an agent has opened the journal in the meantime: try again" in capsys.readouterr().err
 
 
+def test_agent_that_has_used_a_journal_at_rest_is_noticed(
+    file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is gone again, with its log."""
+    record(tmp_path, YES)
+    read = sql_passage.read
+
+    def used(*args: Any) -> passage.Passage:
+        change(tmp_path, "UPDATE event SET at = at + 1")
+        return read(*args)
+
+    monkeypatch.setattr(sql_passage, "read", used)
+    assert replay(file) == 1
+    assert "an agent has opened the journal in the meantime: try again" in capsys.readouterr().err
+
+
 DAMAGE = {
     "a type that is no text": "UPDATE event SET type = x'ff' WHERE type = 'approval.resolved'",
     "an unknown type": "UPDATE event SET type = 'approval.resolvee' WHERE type = 'approval.resolved'",
@@ -345,6 +362,61 @@ def test_agent_that_refuses(
     monkeypatch.setattr(AgentClient, "get", other)
     assert replay(file, "--url", "http://127.0.0.1:1") == 1
     assert "answers in another form: KeyError('damaged')" in capsys.readouterr().err
+
+
+CALL: dict[str, Any] = {
+    "conversation": "c",
+    "seq": 1,
+    "at": "2026-01-31T08:00:00Z",
+    "key": "1/~0.0",
+    "node": "agent",
+    "tool": "send",
+    "server": "tools",
+    "arguments": {},
+    "unfit": False,
+    "judged_anew": False,
+    "asked": 0,
+    "after_damage": False,
+    "verdict": {"action": "run", "policy": "p", "rule": "r"},
+}
+
+
+@pytest.mark.parametrize(
+    ("wrong", "policy"),
+    [
+        ({"node": ["agent"]}, {"rules": []}),
+        ({"arguments": ["x"]}, {"rules": []}),
+        ({"asked": "2"}, {"rules": []}),
+        ({}, []),
+        ({}, {"rules": [{}]}),
+    ],
+)
+def test_agent_that_sends_other_types(
+    file: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    wrong: Any,
+    policy: Any,
+) -> None:
+    async def get(_: AgentClient, path: str, **__: str) -> Any:
+        if path == "/policy":
+            return {"policy": policy}
+        return {"calls": [{**CALL, **wrong}], "damaged": 0, "broken": {}}
+
+    monkeypatch.setattr(AgentClient, "get", get)
+    assert replay(file, "--url", "http://127.0.0.1:1") == 1
+    assert "answers in another form" in capsys.readouterr().err
+
+
+def test_hidden_characters_of_an_agent_are_escaped(
+    file: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def get(_: AgentClient, path: str, **__: str) -> Any:
+        return {"calls": [], "damaged": 1, "broken": {"c\x1b[2J": "\u202eno"}}
+
+    monkeypatch.setattr(AgentClient, "get", get)
+    assert replay(file, "--url", "http://127.0.0.1:1") == 0
+    assert "c\\x1b[2J: \\u202eno" in capsys.readouterr().err
 
 
 def test_no_agent_at_the_address(file: Path, capsys: pytest.CaptureFixture[str]) -> None:

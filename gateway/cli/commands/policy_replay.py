@@ -168,7 +168,7 @@ def replay_calls(args: argparse.Namespace) -> int:
     else:
         print(*map(printable, report_lines(report, str(args.file))), sep="\n")
     for line in warnings(report):
-        print(f"{args.command.prog}: {line}", file=sys.stderr)
+        print(f"{args.command.prog}: {printable(line)}", file=sys.stderr)
     return exit_code(report, strict=args.strict)
 
 

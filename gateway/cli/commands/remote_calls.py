@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from ....actors.approvals.requirement import Requirement
-from ....actors.common.stored_json import readable
+from ....actors.common.stored_json import from_json, readable
 from ....actors.replay.recorded_call import Damage, RecordedCall
 from ....actors.tools.verdict_facts import VerdictFacts
 from ..client.agent_client import AgentClient, ServerError
@@ -30,12 +30,12 @@ async def read_remote_calls(
             page = await client.get("/policy/calls", **where)
             damage.merge(Damage(page["damaged"], page["broken"]))
             calls = [_call(each) for each in page["calls"]]
+            for revision in {call.facts.policy for call in calls if call.facts is not None} - known:
+                known.add(revision)
+                if (content := await _policy(client, revision)) is not None:
+                    learn(revision, content)
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise ServerError(f"the agent at {client.url} answers in another form: {error!r}") from error
-        for revision in {call.facts.policy for call in calls if call.facts is not None} - known:
-            known.add(revision)
-            if (content := await _policy(client, revision)) is not None:
-                learn(revision, content)
         if not all(map(take, calls)) or page.get("next_cursor") is None:
             return damage
         where["cursor"] = page["next_cursor"]
@@ -55,22 +55,9 @@ async def _policy(client: AgentClient, revision: str) -> Mapping[str, Any] | Non
 def _call(body: Mapping[str, Any]) -> RecordedCall:
     """Raises an error for unexpected JSON."""
     verdict, requires = body.get("verdict"), body.get("requires")
-    return RecordedCall(
-        stream=body["conversation"],
-        seq=body["seq"],
-        at=datetime.fromisoformat(body["at"]).timestamp(),
-        key=body["key"],
-        node=body["node"],
-        tool=body["tool"],
-        server=body["server"],
-        facts=None if verdict is None else readable(verdict, VerdictFacts),
-        arguments=body.get("arguments"),
-        unfit=body["unfit"],
-        judged_anew=body["judged_anew"],
-        asked=body["asked"],
-        requires=None if requires is None else readable(requires, Requirement),
-        answer=body.get("answer"),
-        waited=body.get("waited"),
-        edited=body.get("edited"),
-        after_damage=body["after_damage"],
-    )
+    at = datetime.fromisoformat(body["at"]).timestamp()
+    about = {"stream": body["conversation"], "at": at, "facts": None, "requires": None}
+    call = from_json({"arguments": None, **body, **about}, RecordedCall)
+    call.facts = None if verdict is None else readable(verdict, VerdictFacts)
+    call.requires = None if requires is None else readable(requires, Requirement)
+    return call

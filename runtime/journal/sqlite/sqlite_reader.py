@@ -32,14 +32,20 @@ def read_sqlite(directory: Path) -> Iterator[SqliteReader]:
     if not file.is_file():
         raise JournalError(f"{directory} has no journal")
     log = directory / f"{FILE}-wal"
-    at_rest = not log.exists()
+    before, at_rest = _stamp(file), not log.exists()
     try:
         with closing(database.connect_reader(file, at_rest=at_rest)) as db:
             (version,) = db.execute("PRAGMA user_version").fetchone()
             _check(directory, version)
-            yield SqliteReader(db, log if at_rest else None)
+            yield SqliteReader(db, file, log, before if at_rest else None)
     except sqlite3.Error as error:
         raise unreadable(error) from error
+
+
+def _stamp(file: Path) -> tuple[int, int]:
+    """Changes when something is written to a file."""
+    found = file.stat()
+    return found.st_mtime_ns, found.st_size
 
 
 def _check(directory: Path, version: int) -> None:
@@ -61,8 +67,11 @@ class SqliteReader:
     """Made by `read_sqlite`."""
 
     _db: sqlite3.Connection
-    _log: Path | None
-    """The file that appears if an agent opens the journal meanwhile; None if one has it open."""
+    _file: Path
+    _log: Path
+    """The file that appears if an agent opens the journal meanwhile."""
+    _at_rest: tuple[int, int] | None
+    """The stamp of the file at rest; None if an agent has it open."""
 
     async def passage(self, wanted: WantedEvents, at: PassagePlace | None = None) -> Passage:
         return await self._run(lambda db: sql_passage.read(db, wanted, at))
@@ -77,5 +86,6 @@ class SqliteReader:
         except sqlite3.Error as error:
             raise unreadable(error) from error
         finally:
-            if self._log is not None and self._log.exists():  # SQLite was told that nobody writes
+            # SQLite was told that nobody writes. An agent that is gone again has taken its log with it.
+            if self._at_rest is not None and (self._log.exists() or _stamp(self._file) != self._at_rest):
                 raise JournalBusy("an agent has opened the journal in the meantime: try again")

@@ -138,7 +138,9 @@ async def test_history_of_a_conversation_has_its_earlier_turns(
     [
         ({"agent": llm("other")}, (None, "unknown")),
         ({"agent": sequential("all", llm("before"), llm("agent"))}, ("ask", "bounded")),
-        ({"agent": llm("agent", tools=["send"])}, ("none", "exact")),
+        ({"agent": llm("agent", tools=["send"])}, ("none", "bounded")),
+        ({"agent": llm("agent", tools=["wipe"])}, ("ask", "bounded")),
+        ({"agent": llm("agent", mcp_servers=["tools"])}, ("ask", "bounded")),
         ({"mcp_servers": []}, ("none", "bounded")),
         (
             {"mcp_servers": [{"name": "tools", "command": "none", "tools": {"exclude": ["wipe"]}}]},
@@ -309,6 +311,8 @@ def damaging(type: str, /, **values: Any) -> Callable[[StoredEvent], StoredEvent
         ("approval.resolved", {"body": '{"id":"x","decision":{"approved":false}}'}, "no question has the id"),
         ("approval.resolved", {"body": b"\xff"}, "expected text"),
         ("approval.resolved", {"at": "soon"}, "'soon' is no time"),
+        ("approval.resolved", {"at": float("inf")}, "'inf' is no time"),
+        ("approval.resolved", {"at": 1e15}, "is no time"),
         ("approval.resolved", {"type": "approval.resolvee"}, "is no type of an event"),
         ("approval.resolved", {"type": b"\xff"}, "is no type of an event"),
         ("approval.resolved", {"type": None}, "is no type of an event"),
@@ -324,6 +328,30 @@ async def test_damaged_decision_is_no_approval(
     assert (report.answers_unknown, report.damage.events, report.is_incomplete) == (1, 1, True)
     [reason] = report.damage.named.values()
     assert why in reason
+
+
+async def test_edited_call_stays_edited_when_the_edit_is_approved(
+    world: World, autojump_clock: MockClock
+) -> None:
+    world.settings["approval"] = {"rules": [{"tool": "wipe", "arguments": {"name": "x"}, "then": "ask"}]}
+    edit = {"approved": True, "arguments": {"name": "x"}}
+    await lived(world, call("wipe"), call("send"), decisions=[edit, YES])
+    (first, second), report = await replay_of(world, approval=RUN)
+    assert (first.call.asked, first.call.answer, group_of(first)) == (2, "edited", "refused")
+    assert (second.sure, report.groups["refused"]) == ("bounded", 1)
+
+
+async def test_damaged_second_decision_is_no_approval(world: World, autojump_clock: MockClock) -> None:
+    world.settings["approval"] = {"rules": [{"tool": "wipe", "arguments": {"name": "x"}, "then": "ask"}]}
+    edit = {"approved": True, "arguments": {"name": "x"}}
+    await lived(world, call("wipe"), decisions=[edit, NO])
+    journal = Edited(
+        world.journal,
+        lambda event: event._replace(body="{}") if '"approved":false' in str(event.body) else event,
+    )
+    [found], report = await replay_of(world, journal=journal, approval=RUN)
+    assert (found.call.answer, group_of(found)) == ("unknown", "refused")
+    assert report.answers_unknown == 1
 
 
 @pytest.mark.parametrize("decision", ["yes", {"approved": 1}, {}, None])
