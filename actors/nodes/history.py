@@ -28,12 +28,15 @@ def earlier_turns(scope: RunScope, spec: LlmNode) -> list[ChatMessage]:
         found = _Earlier()
     for turn in scope.earlier[found.turns :]:
         found.messages.append(UserMessage(turn.user, turn.pictures))
-        found.messages.extend(_shown(scope, turn.calls.get(spec.name, ())))
+        recorded = turn.calls.get(spec.name, ())
+        shown = _shown(scope, recorded)
+        found.messages.extend(shown)
+        found.cut += sum(_own_text(*pair) for pair in zip(shown, recorded, strict=True))
         if turn.answer:  # a provider refuses a message without text
             found.messages.append(AssistantMessage(turn.answer))
     found.turns = len(scope.earlier)
     if kept is not None:
-        kept.keep(key, found, PER_ITEM * len(found.messages))
+        kept.keep(key, found, PER_ITEM * len(found.messages) + found.cut)
     return found.messages.copy()
 
 
@@ -43,6 +46,12 @@ class _Earlier:
 
     turns: int = 0
     messages: list[ChatMessage] = attrs.field(factory=list)
+    cut: int = 0
+    """Characters of the results that were cut. The other texts are those of the state."""
+
+
+def _own_text(shown: ChatMessage, recorded: ChatMessage) -> int:
+    return len(shown.content) if isinstance(shown, ToolMessage) and shown is not recorded else 0
 
 
 def this_turn(scope: RunScope, spec: LlmNode, execute: Execute) -> list[ChatMessage]:

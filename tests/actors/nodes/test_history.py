@@ -11,6 +11,7 @@ import trio
 from trio.testing import MockClock
 
 from stopgo.actors.agent.agent import Agent
+from stopgo.actors.common.kept_forms import PER_ITEM
 from stopgo.actors.log.fold.past import NO_RESULT, NOT_SENT
 from stopgo.actors.models.messages.messages import (
     AssistantMessage,
@@ -162,7 +163,9 @@ async def test_results_are_as_long_as_the_model_was_shown_them(
     async with world.agent() as agent:
         id = (await agent.start_conversation("first")).conversation.id
         await agent.send(id, "second")
+        size = agent._cast.services.logs.kept.size
     _, then, now = world.requests
+    assert size > 4 * PER_ITEM + 100  # the kept messages of the first turn, and the text that was cut
     assert now.messages[: len(then.messages)] == then.messages  # what a provider remembers counts again
     assert isinstance(reply := now.messages[1], AssistantMessage)
     assert reply.verbatim == kept

@@ -210,6 +210,12 @@ async def test_other_schemes_are_refused(client: ModelClient, scheme: str) -> No
         await post(client, f"{scheme}://127.0.0.1/")
 
 
+@pytest.mark.parametrize("host", ["api..provider.test", f"{'a' * 64}.test"])
+async def test_a_name_that_no_host_can_have_is_not_reached(client: ModelClient, host: str) -> None:
+    with pytest.raises(httpx2.ConnectError):
+        await post(client, f"https://{host}/")
+
+
 async def test_an_invalid_header_is_not_sent(client: ModelClient, provider: Provider) -> None:
     with pytest.raises(httpx2.LocalProtocolError) as raised:
         await client.get().post(provider.url, headers={"x-key": "a\nb: c"})
