@@ -80,6 +80,7 @@ WIRE = "tests/actors/mcp/test_wire.py"
 STREAMED = "tests/actors/models/providers/test_stream_calls.py"
 FRAMES = "tests/actors/models/providers/test_framing.py"
 DIRECT = "tests/actors/models/providers/test_direct_http.py"
+REACHING = "tests/actors/models/providers/test_reaching.py"
 CONVERSE = "tests/actors/models/providers/test_converse_codec.py"
 ARGUMENTS_READ = "tests/actors/models/providers/test_json_fields.py"
 SESSIONS = "tests/actors/mcp/test_failures.py"
@@ -3309,6 +3310,28 @@ MUTANTS = (
             ),
         ),
         (DIRECT,),
+    ),
+    Mutant(
+        "direct: bytes that TLS holds after an answer are the next answer",
+        (
+            Edit(
+                "actors.models.providers.direct_http:_Connection.next_cycle",
+                "self._stream._incoming.pending",
+                "False",
+            ),
+        ),
+        (REACHING,),
+    ),
+    Mutant(
+        "direct: an answer that was cut over TLS is whole",
+        (
+            Edit(
+                "actors.models.providers.direct_http:DirectTransport._secured",
+                "trio.SSLStream(below, self._tls, server_hostname=host)",
+                "trio.SSLStream(below, self._tls, server_hostname=host, https_compatible=True)",
+            ),
+        ),
+        (REACHING,),
     ),
     Mutant(
         "direct: a connection on which something waits is used",
