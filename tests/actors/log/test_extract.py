@@ -146,9 +146,10 @@ def test_a_state_that_is_too_large_is_not_written(monkeypatch: pytest.MonkeyPatc
 
     monkeypatch.setattr(extract, "dump", refused)
     large = {"n": [{"text": "x" * extract.MOST}]}
-    for event in (RICH[4], attrs.evolve(RICH[1], text="x" * extract.MOST)):
-        if isinstance(event, e.ToolStarted):
-            event = attrs.evolve(event, arguments=large)
+    message, call = RICH[1], RICH[4]
+    assert isinstance(message, e.MessageAdded)
+    assert isinstance(call, e.ToolStarted)
+    for event in (attrs.evolve(call, arguments=large), attrs.evolve(message, text="x" * extract.MOST)):
         events = [event if type(each) is type(event) else each for each in RICH]
         assert extract.extract_of(fold(ID, stored(events))) is None
 

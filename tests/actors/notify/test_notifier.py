@@ -393,7 +393,7 @@ async def test_a_damaged_conversation_is_told_and_ends_nothing(
         channels.fails = lambda name: DOWN
         await ask(agent)
         await trio.sleep(1)
-        world.journal.row = damaged  # type: ignore[assignment, method-assign]
+        world.journal.row = damaged  # type: ignore[method-assign]
         channels.fails = lambda name: None
         await trio.sleep(300)
         assert channels.kinds() == ["approval.requested"]

@@ -23,6 +23,7 @@ from stopgo.runtime.journal.postgres.read_queue import ReadQueue
 from stopgo.runtime.journal.postgres.stream_reads import PipelinedRead, executed
 from stopgo.runtime.journal.postgres.tables import Connection
 from stopgo.runtime.journal.protocol import Commit, NewCommand, NewEvent
+from stopgo.runtime.journal.summary import Row
 from tests.postgres_server import Database
 from tests.postgres_wire import Wire, wire_to
 from tests.runtime.journal.kept import claimed
@@ -200,7 +201,7 @@ async def test_read_on_a_connection_of_the_pool_that_is_lost_says_so(database: D
 
 async def test_read_in_a_queue_that_ends_is_made_without_it(database: Database) -> None:
     async with opened(database.dsn) as a:
-        queue, rows = ReadQueue(database.dsn, a._pool), list[object]()
+        queue, rows = ReadQueue(database.dsn, a._pool), list[Row | None]()
 
         async def read() -> None:
             rows.append(await queue.read(stream_reads.row("s")))
