@@ -7,9 +7,10 @@ from typing import Any
 
 import attrs
 
+from ..http import sse
 from . import examples as ex
 from . import system_shapes as s
-from .operation import INVALID, Operation, Response, error, query
+from .operation import INVALID, MALFORMED, Operation, Response, error, query
 
 _REVISION: Mapping[str, Any] = {
     "revision": "5feceb66ffc86f38",
@@ -78,6 +79,7 @@ _REPORT = s.PolicyReport(
     tools=[s.ToolFigures(**_FIGURES, server="files", tool="wipe", ran=0, asked=2, denied=0)],
     damaged_events=0,
 )
+_REPLAY = sse.encode(s.PolicyReplay(calls=1000)).decode()
 
 POLICY = (
     Operation(
@@ -146,5 +148,28 @@ POLICY = (
         ),
         description="For `stopgo policy replay`. Needs the role `admin`. Arguments are not masked. A page "
         "may be empty and still have a `next_cursor`.",
+    ),
+    Operation(
+        "replayPolicy",
+        "POST /policy/replay",
+        "Try other rules on the newest calls",
+        (
+            Response(
+                200,
+                "Server-sent events, the last one with the result",
+                s.PolicyReplay,
+                _REPLAY,
+                sse.CONTENT_TYPE,
+            ),
+            error(400, f"`invalid_request`; {MALFORMED}"),
+            error(409, "`replay_in_progress`: other rules are being tried"),
+            error(422, "`invalid_rules`: `errors` has the mistakes, with line and column"),
+        ),
+        (),
+        s.RulesToTry(rules="rules: [{tool: wipe, then: run}]"),
+        "Judges the newest 100,000 calls by the agent file with these rules in place of its section "
+        "`approval`. Needs the role `admin`. Asks no model, calls nothing and writes nothing. A stream that "
+        "ends without a result has failed.",
+        keyed=False,
     ),
 )

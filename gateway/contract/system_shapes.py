@@ -318,6 +318,32 @@ class PolicyCalls(Shape):
     broken: Mapping[str, str] = about("The first conversations with such events, and why.")
 
 
+class RulesToTry(Shape):
+    """Other rules."""
+
+    rules: str = about(
+        "The YAML of a section `approval`, or of an agent file, of which only that section is read; at most "
+        "64 KiB. References such as `${NAME}` are not allowed."
+    )
+
+
+class PolicyReplay(Shape):
+    """How far a replay is. The last frame has the result."""
+
+    calls: int = about("Number of the calls that have been judged.")
+    cut: bool | None = maybe(
+        "In the last frame, as all that follows: whether older calls were left out, because there are more "
+        "than the 100,000 newest, or it took longer than two minutes."
+    )
+    ignored: Sequence[str] | None = maybe("The other keys of the file, which were not read.")
+    summary: Mapping[str, Any] | None = maybe("As `stopgo policy replay --json` prints it.")
+    listed: Mapping[str, Any] | None = maybe(
+        "The newest calls that matter, at most 20 of each group, as `stopgo policy replay --json` prints "
+        "them, with masked arguments: `refused`, a person rejected or edited the call, and it would run; "
+        "`loosened`, the verdict is less strict; `tightened`, it is stricter."
+    )
+
+
 class FleetNode(Shape):
     """A process of the agent."""
 
@@ -403,7 +429,7 @@ class Error(Shape, Parted):
     code: str = about("A [stable code](errors.md) for programs.")
     hint: str | None = maybe("A suggestion for the caller.")
     field: str | None = maybe("The field, parameter or header that is wrong.")
-    errors: Sequence[str] | None = maybe("With `invalid_arguments`: each mistake.")
+    errors: Sequence[str] | None = maybe("With `invalid_arguments` and `invalid_rules`: each mistake.")
     approval: Approval | None = maybe("With `already_decided`, `expired` and `void`: the approval.")
     superseded_by: str | None = maybe("With `void`: UUID of the approval that replaces it.")
     approvals: Sequence[Approval] | None = maybe(

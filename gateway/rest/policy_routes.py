@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import attrs
+import trio
 
 from ...actors.access.rights import may
 from ...actors.agent.agent import Agent
@@ -18,15 +19,20 @@ from ...actors.replay.recorded_call import RecordedCall
 from ...actors.tools.verdict_facts import VerdictFacts
 from ..contract import system_shapes as s
 from ..http import query
+from ..http.errors import RequestError
+from ..http.event_stream import StreamBody, stream_reply
 from ..http.request import HttpRequest
 from ..http.responses import Reply, View, reply
 from .policy_report_view import report_view
+from .rules_replay import pasted, replay_frames
 from .views import timestamp
 
 
 @attrs.frozen
 class PolicyRoutes:
     agent: Agent
+    _replays: trio.Lock = attrs.field(factory=trio.Lock)
+    """Held by a replay."""
 
     def views(self) -> Mapping[str, View]:
         """By id of the operation."""
@@ -35,6 +41,7 @@ class PolicyRoutes:
             "listPolicies": self.history,
             "reportPolicy": self.report,
             "listPolicyCalls": self.calls,
+            "replayPolicy": self.replay,
         }
 
     async def read(self, request: HttpRequest) -> Reply:
@@ -76,6 +83,20 @@ class PolicyRoutes:
                 broken=page.damage.named,
             )
         )
+
+    async def replay(self, request: HttpRequest) -> Reply:
+        request.count_stream()
+        text = (await request.json(("rules",))).get("rules")
+        agent = self.agent.acting_as(request.principal)
+        first = await agent.recorded_calls()  # refuses a principal without the role
+        if not isinstance(text, str):
+            raise query.invalid("rules", "rules must be the YAML of a section `approval`, as a text")
+        rules = pasted(agent.config, text)
+        if self._replays.locked():
+            message = "other rules are being tried"
+            raise RequestError(409, "replay_in_progress", message, hint="Wait until that has ended.")
+        frames = replay_frames(agent, rules, first, self._replays)
+        return stream_reply(StreamBody(frames, agent.draining.wait, "-"))
 
     def _used(self, policy: StoredPolicy, use: PolicyUse | None) -> s.UsedPolicy:
         if use is None:

@@ -68,6 +68,7 @@ CALL_PAGES = "tests/actors/replay/test_call_page.py"
 REPLAYED_HISTORIES = "tests/actors/replay/test_histories.py"
 JUDGED_CALLS = "tests/actors/replay/test_judged_calls.py"
 POLICY_REPLAY = "tests/gateway/test_policy_replay.py"
+POLICY_ROUTES = "tests/gateway/test_policy_routes.py"
 EXPIRY = "tests/actors/gate/test_expiry.py"
 REJECTION = "tests/actors/gate/test_rejection.py"
 ORDER = "tests/actors/calls/test_ask_order.py"
@@ -2133,6 +2134,11 @@ REPLAYS = (
         "replay: a verdict is exact although the history differed",
         Edit("actors.replay.judged_call:CallsJudge.judge", "is_certain and not self._differs", "is_certain"),
         (JUDGED_CALLS, REPLAYED_HISTORIES),
+    ),
+    (
+        "replay: pasted rules can read files of the agent's machine",
+        Edit("config.pasted_rules:_refuse_references", "isinstance(part, Reference)", "False"),
+        (POLICY_ROUTES,),
     ),
     (
         "replay: what a person edited counts as what would have run",

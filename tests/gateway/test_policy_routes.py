@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import Any
 
 import pytest
 import trio
-from trio.testing import MockClock
+from trio.testing import MockClock, wait_all_tasks_blocked
 
 from stopgo.actors.replay import call_page
 from stopgo.actors.replay.judged_call import JudgedCall
@@ -18,6 +19,7 @@ from stopgo.gateway.cli.client.agent_client import AgentClient
 from stopgo.gateway.cli.commands.policy_command import history_lines, policy_lines
 from stopgo.gateway.cli.commands.policy_replay import replayed
 from stopgo.gateway.cli.commands.remote_calls import read_remote_calls
+from stopgo.gateway.rest import rules_replay
 from tests.actors.calls.test_verdict_facts import facts
 from tests.actors.gate.test_halt import only
 from tests.actors.replay.judging import replay_of
@@ -125,3 +127,95 @@ async def test_calls_by_http(serve: Any, tmp_path: Path, autojump_clock: MockClo
     assert found["verdict"]["action"] == "ask"
     assert (later["calls"], later["damaged"], later["broken"]) == ([], 0, {})
     assert wrong == ["invalid_request", "invalid_request", "invalid_cursor", "invalid_request"]
+
+
+async def replayed_frames(client: Any, rules: str) -> list[Any]:
+    answer = await client.post("/policy/replay", json={"rules": rules})
+    assert answer.headers["content-type"] == "text/event-stream"
+    return [json.loads(part.removeprefix("data: ")) for part in answer.text.split("\n\n") if part]
+
+
+@pytest.mark.parametrize("is_file", [False, True])
+async def test_pasted_rules_are_tried_as_those_of_a_file(
+    serve: Any, tmp_path: Path, autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch, is_file: bool
+) -> None:
+    world = World(tmp_path)
+    wipes = [call("wipe", name=name) for name in ("a", "b")]
+    await lived(world, call("send"), (wipes[0], call("gone")), wipes[1], decisions=[YES, NO])
+    _, report = await replay_of(world, approval=RUN)
+    monkeypatch.setattr(call_page, "MOST_BYTES", 1200)
+    text = "rules: [{tool: wipe, then: run}]"
+    async with world.agent() as agent, serve(agent) as (_, client):
+        rules = f"llm: {{model: '${{NO_SUCH}}'}}\napproval: {{{text}}}" if is_file else text
+        before = (await client.get("/policy/history")).json()
+        *progress, last = await replayed_frames(client, rules)
+        assert (await client.get("/policy/history")).json() == before
+    assert [each["calls"] for each in progress] == sorted(each["calls"] for each in progress) != []
+    assert all(each.keys() == {"calls"} for each in progress)
+    assert last["summary"] == json.loads(json.dumps(summary_json(report)))
+    assert (last["calls"], last["cut"], last["ignored"]) == (4, False, ["llm"] if is_file else [])
+    [refused] = last["listed"]["refused"]
+    assert (refused["arguments"], refused["answer"], refused["now"]["verdict"]) == (
+        {"name": "b"},
+        "rejected",
+        "run",
+    )
+
+
+@pytest.mark.parametrize(
+    ("rules", "error"),
+    [
+        ("", "rules: the file is empty; expected a mapping"),
+        ("[]", "rules:1:1: expected keys, such as `rules`, or an agent file"),
+        ("rules: [{tool: wipe", "rules:1:20: "),
+        ("\nrules: [{tol: wipe, then: run}]", "rules:2:10: approval.rules[0].tol: unknown key"),
+        ("rules: [{tool: '${HOME}', then: ask}]", "variables and files are not read"),
+        ("rules: [{tool: '${env:HOME}', then: ask}]", "variables and files are not read"),
+        ("approval: {rules: [{tool: '${file:/etc/hostname}', then: ask}]}", "variables and files"),
+        ("rules: [{tool: x, then: ask, arguments: {a: {matches: '${X:-y}'}}}]", "variables and files"),
+        ("rules: [{server: dsk, then: ask}]", "no server here is called"),
+        ("rules: [{node: nobody, then: deny}]", "no node here is called"),
+        ("rules: [{tool: wipe, then: ask, quorum: 2}]", "quorum needs to know who approves"),
+        ("# " + "x" * 65_536, "larger than 64 KiB"),
+    ],
+)
+async def test_mistakes_in_pasted_rules(
+    serve: Any, tmp_path: Path, autojump_clock: MockClock, rules: str, error: str
+) -> None:
+    world = World(tmp_path)
+    world.tool("wipe")
+    async with world.agent() as agent, serve(agent) as (_, client):
+        answer = await client.post("/policy/replay", json={"rules": rules})
+    assert (answer.status_code, answer.json()["code"]) == (422, "invalid_rules")
+    assert error in "\n".join(answer.json()["errors"])
+
+
+async def test_replay_by_http_is_bounded_and_runs_once_at_a_time(
+    serve: Any, tmp_path: Path, autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = World(tmp_path)
+    await lived(world, call("send"), call("send"), call("send"))
+    monkeypatch.setattr(rules_replay, "MOST_CALLS", 2)
+    body = {"rules": "unannotated: ask"}
+    async with world.agent() as agent, serve(agent) as (_, client):
+        [last] = await replayed_frames(client, body["rules"])
+        monkeypatch.setattr(rules_replay, "MOST_SECONDS", -1.0)
+        [late] = await replayed_frames(client, body["rules"])
+        waits = trio.Event()
+
+        async def policies(_: Any) -> list[Any]:
+            await waits.wait()
+            return []
+
+        monkeypatch.setattr(type(agent), "policies", policies)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(replayed_frames, client, body["rules"])
+            await wait_all_tasks_blocked()
+            second = await client.post("/policy/replay", json=body)
+            waits.set()
+        third = await client.post("/policy/replay", json=body)
+        wrong = await client.post("/policy/replay", json={"rules": 1})
+    assert (last["calls"], last["cut"], late["calls"], late["cut"]) == (2, True, 0, True)
+    assert (second.status_code, second.json()["code"]) == (409, "replay_in_progress")
+    assert third.status_code == 200
+    assert (wrong.status_code, wrong.json()["field"]) == (400, "rules")

@@ -80,6 +80,7 @@ ROWS: Mapping[str, Row] = {
     "GET /policy/history": Row(LOOK),
     "GET /policy/report": Row(LOOK),
     "GET /policy/calls": Row(ADMINISTER),
+    "POST /policy/replay": Row(ADMINISTER, {"rules": "unannotated: ask"}),
     "GET /notifications": Row(ADMINISTER),
     "POST /notifications/{notification}/retry": Row(ADMINISTER, {}),
     "POST /notifications/test": Row(ADMINISTER, {"channel": "ops"}),

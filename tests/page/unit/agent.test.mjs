@@ -7,6 +7,7 @@ import { partState, withProblems } from "../../../gateway/web/page/agent/agent_p
 import { days, runs, sums, ticks } from "../../../gateway/web/page/agent/agent_runs.js";
 import { groups, hintWords, outcome, reasonWords } from "../../../gateway/web/page/agent/agent_tools.js";
 import { ruleParts, shadowWords } from "../../../gateway/web/page/agent/policy.js";
+import { matrix, said } from "../../../gateway/web/page/agent/policy_trial.js";
 import { answerParts } from "../../../gateway/web/page/core/answer_bar.js";
 import { parse } from "../../../gateway/web/page/core/exact_json.js";
 import { byNode, policyWords, toolPolicies } from "../../../gateway/web/page/core/policy_words.js";
@@ -159,4 +160,14 @@ test("a bar has only what happened", () => {
   const counts = { ran: 0, approved: 86, edited: 2, rejected: 0 };
   assert.deepEqual(answerParts(counts).map(([name, number]) => [name, number]), [["approved", 86], ["edited", 2]]);
   assert.deepEqual(answerParts({}), []);
+});
+
+test("what a replay says", () => {
+  const summary = { sure: { unknown: 2 }, damaged: { events: 1 } };
+  assert.equal(said({ calls: 3, cut: true, ignored: ["a\u202e"], summary }),
+    "3 calls judged; older ones are left out; 2 unknown; 1 event cannot be read; not read: a\\u{202e}");
+  const none = { sure: { unknown: 0 }, damaged: { events: 0 } };
+  assert.equal(said({ calls: 1, cut: false, ignored: [], summary: none }), "1 call judged");
+  const verdicts = [{ was: null, now: "run", calls: 1 }, { was: "ask", now: null, calls: 2 }];
+  assert.deepEqual(matrix(verdicts), [["ask", [0, 0, 0, 0, 2]], ["unknown", [1, 0, 0, 0, 0]]]);
 });

@@ -7,6 +7,7 @@ import { plural, visible } from "../core/text.js";
 import { ago, count, duration, timeElement } from "../core/times.js";
 import { hintWords } from "./agent_tools.js";
 import { agentTabs } from "./agent_tabs.js";
+import { trial } from "./policy_trial.js";
 
 const TONES = { run: "good", ask: "wait", deny: "bad" };
 const WINDOWS = [
@@ -34,7 +35,8 @@ async function read(body, since, context, signal) {
   try {
     const report = await get("/policy/report", signal);
     since.replaceChildren("Revision ", h("code", {}, visible(report.revision)), ", ", timeElement(report.at));
-    body.replaceChildren(...sections(report, context.agent.tools ?? []));
+    body.replaceChildren(...sections(report, context.agent.tools ?? []), h("section", {},
+      heading("Try other rules", "on the newest 100,000 calls; nothing is changed"), trial(signal)));
   } catch (error) {
     if (error.name === "AbortError") return;
     if (!(error instanceof ApiError)) throw error;

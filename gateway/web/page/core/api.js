@@ -41,6 +41,28 @@ export function post(path, body = {}, { key = newKey(), prefer } = {}) {
   return request("POST", path, stringify(body), headers);
 }
 
+/** The events of a change that answers with a stream, each parsed. It is sent once. */
+export async function* postStream(path, body, signal) {
+  const headers = { "Content-Type": "application/json", ...headersOf("POST") };
+  try {
+    const answer = await fetch(relative(path), {
+      method: "POST", body: stringify(body), headers, signal, cache: "no-store",
+    });
+    if (!answer.ok) result(answer, await answer.text());
+    const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
+    let text = "";
+    for (let part = await reader.read(); !part.done; part = await reader.read()) {
+      const events = (text + part.value).split("\n\n");
+      text = events.pop();
+      for (const each of events) if (each.startsWith("data: ")) yield parse(each.slice(6));
+    }
+  } catch (error) {
+    if (error.status === 401) access.dispatchEvent(new Event("refused"));
+    if (error.name === "AbortError" || error instanceof ApiError) throw error;
+    throw new ApiError(0, "unreachable", UNREACHABLE);
+  }
+}
+
 export function remove(path) {
   return request("DELETE", path);
 }
