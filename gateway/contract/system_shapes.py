@@ -321,6 +321,8 @@ class PolicyCalls(Shape):
 class RulesToTry(Shape):
     """Other rules."""
 
+    SCHEMA: ClassVar = {"additionalProperties": False}
+
     rules: str = about(
         "The YAML of a section `approval`, or of an agent file, of which only that section is read; at most "
         "64 KiB. References such as `${NAME}` are not allowed."
