@@ -51,6 +51,7 @@ IGNORED_IF_INVALID = ("Prefer", "X-Session-ID")
 REFUSING = (
     "listConversations",
     "listApprovals",
+    "listPolicyCalls",
     "followConversation",
     "watchEvents",
     "resumeConversation",
