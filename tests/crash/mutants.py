@@ -939,7 +939,7 @@ ONE_EDIT = (
     (
         "a rejection ends one loop alone",
         Edit("actors.nodes.loop:loop.behaviour.run", "end.rejected and spec.on_reject == 'end'", "False"),
-        seed(125),
+        REJECTION,
     ),
     (
         "a rejection is not contained by a loop",

@@ -6,7 +6,14 @@ from typing import Any
 
 import attrs
 
-from stopgo.runtime.journal.protocol import Accepted, DeliveryOutcome, Journal, Json, NewCommand
+from stopgo.runtime.journal.protocol import (
+    Accepted,
+    DeliveryOutcome,
+    Journal,
+    Json,
+    NewCommand,
+    Repeated,
+)
 from stopgo.runtime.journal.question import Won
 from stopgo.runtime.journal.vote import Voted
 
@@ -23,7 +30,7 @@ class NotingJournal:
     async def deliver(self, command: NewCommand) -> DeliveryOutcome:
         outcome = await self._journal.deliver(command)
         if (
-            isinstance(outcome, Accepted) and command.kind != "expire"
+            isinstance(outcome, Accepted | Repeated) and command.kind != "expire"
         ):  # the agent's own: no sender waits for it
             self._commands.add((command.stream, command.key))
         return outcome
