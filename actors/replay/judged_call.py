@@ -32,6 +32,9 @@ A call would have gone the same way (`_same_way`)
       asks, it asks the same people, and a decision comes before the approval would expire. What was edited
       has to pass without another question;
     * if it ran after an approval as it was, and runs now.
+
+A call that the gate let run, and that was judged again on other facts and asked, counts as loosened if it
+runs now on these facts, too: so a rejection of that question is one of a call that would run.
 """
 
 from __future__ import annotations
@@ -150,7 +153,13 @@ class CallsJudge:
         is_certain = is_certain and self._has_same_tools(facts) and self._is_same_node(call, facts)
         sure: Sureness = "exact" if is_certain and not self._differs else "bounded"
         self._differs |= not is_certain or not self._same_way(call, now, verdict)
-        return JudgedCall(call, now, rule, sure, _change(call, now, verdict))
+        change = _change(call, now, verdict)
+        if change == "same" and now == "run" and call.anew is not None and call.anew.action == "ask":
+            again = self._verdict(attrs.evolve(call, facts=call.anew))
+            if isinstance(again, str):
+                return JudgedCall(call, None, again, "unknown", "unknown")
+            change = "loosened" if again[0] == "run" else "same"
+        return JudgedCall(call, now, rule, sure, change)
 
     def _verdict(self, call: RecordedCall) -> tuple[Outcome, str, Verdict | None, bool] | str:
         """The outcome now, the rule, the verdict of the gate, if there is one, and whether it is the same

@@ -78,6 +78,8 @@ class RecordedCall:
     """The arguments do not fit the tool, or cannot be read."""
     judged_anew: bool = False
     """It was judged again, on other facts."""
+    anew: VerdictFacts | None = None
+    """The facts of the last question to people, if they are others than the first ones."""
     asked: int = 0
     """The number of questions to people whether it may run."""
     requires: Requirement | None = None
@@ -243,7 +245,9 @@ class CallReader:
         call = self._calls[key]
         self._questions[id] = key
         call.asked += 1
-        call.judged_anew |= body.get("verdict") != self._verdicts[key]
+        if (verdict := body.get("verdict")) != self._verdicts[key]:
+            call.judged_anew = True
+            call.anew = None if verdict is None else self._facts(verdict)
         requires = body.get("requires")
         call.requires = None if requires is None else from_json(requires, Requirement)
         call.answer = "pending"

@@ -299,6 +299,7 @@ class PolicyCall(Shape):
     )
     unfit: bool = about("Whether the arguments do not fit the tool, or cannot be read.")
     judged_anew: bool = about("Whether it was judged again, on other facts.")
+    anew: Mapping[str, Any] | None = maybe("The facts of the last question to people, if they are others.")
     asked: int = about("Number of questions to people whether it may run.")
     requires: Mapping[str, Any] | None = maybe("Who had to approve it.")
     answer: Literal["approved", "edited", "rejected", "expired", "void", "pending", "unknown"] | None = maybe(

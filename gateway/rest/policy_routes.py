@@ -126,6 +126,7 @@ def _call(call: RecordedCall) -> s.PolicyCall:
         arguments=call.arguments,
         unfit=call.unfit,
         judged_anew=call.judged_anew,
+        anew=None if call.anew is None else _facts(call.anew),
         asked=call.asked,
         requires=to_json(call.requires),
         answer=call.answer,

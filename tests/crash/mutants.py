@@ -2136,6 +2136,15 @@ REPLAYS = (
         (JUDGED_CALLS, REPLAYED_HISTORIES),
     ),
     (
+        "replay: a rejection of a later question does not count",
+        Edit(
+            "actors.replay.judged_call:CallsJudge.judge",
+            '"loosened" if again[0] == "run" else "same"',
+            '"same"',
+        ),
+        (JUDGED_CALLS,),
+    ),
+    (
         "replay: pasted rules can read files of the agent's machine",
         Edit("config.pasted_rules:_refuse_references", "isinstance(part, Reference)", "False"),
         (POLICY_ROUTES,),

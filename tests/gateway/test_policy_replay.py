@@ -387,6 +387,7 @@ CALL: dict[str, Any] = {
         ({"node": ["agent"]}, {"rules": []}),
         ({"arguments": ["x"]}, {"rules": []}),
         ({"asked": "2"}, {"rules": []}),
+        ({"anew": {"action": "ask"}}, {"rules": []}),
         ({}, []),
         ({}, {"rules": [{}]}),
     ],

@@ -30,7 +30,8 @@ async def read_remote_calls(
             page = await client.get("/policy/calls", **where)
             damage.merge(Damage(page["damaged"], page["broken"]))
             calls = [_call(each) for each in page["calls"]]
-            for revision in {call.facts.policy for call in calls if call.facts is not None} - known:
+            judged = (facts for call in calls for facts in (call.facts, call.anew) if facts is not None)
+            for revision in {facts.policy for facts in judged} - known:
                 known.add(revision)
                 if (content := await _policy(client, revision)) is not None:
                     learn(revision, content)
@@ -54,10 +55,11 @@ async def _policy(client: AgentClient, revision: str) -> Mapping[str, Any] | Non
 
 def _call(body: Mapping[str, Any]) -> RecordedCall:
     """Raises an error for unexpected JSON."""
-    verdict, requires = body.get("verdict"), body.get("requires")
+    verdict, anew, requires = body.get("verdict"), body.get("anew"), body.get("requires")
     at = datetime.fromisoformat(body["at"]).timestamp()
-    about = {"stream": body["conversation"], "at": at, "facts": None, "requires": None}
+    about = {"stream": body["conversation"], "at": at, "facts": None, "anew": None, "requires": None}
     call = from_json({"arguments": None, **body, **about}, RecordedCall)
     call.facts = None if verdict is None else readable(verdict, VerdictFacts)
+    call.anew = None if anew is None else from_json(anew, VerdictFacts)
     call.requires = None if requires is None else readable(requires, Requirement)
     return call

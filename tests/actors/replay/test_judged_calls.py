@@ -19,9 +19,23 @@ from stopgo.runtime.journal import passage as passages
 from stopgo.runtime.journal.memory.memory_journal import MemoryJournal
 from stopgo.runtime.journal.passage import Passage, PassagePlace, StoredEvent, WantedEvents
 from tests.actors.gate.test_halt import only
+from tests.actors.nodes.test_refused_calls import GOOD, Guarded
 from tests.actors.replay.judging import replay_of
 from tests.actors.several_members import LEASE, YES, Members
-from tests.actors.world import DESTRUCTIVE, EPOCH, World, call, llm, parallel, say, sequential, use, wall
+from tests.actors.world import (
+    DESTRUCTIVE,
+    EPOCH,
+    READ_ONLY,
+    World,
+    call,
+    llm,
+    parallel,
+    say,
+    sequential,
+    use,
+    wall,
+)
+from tests.canary import TOKEN as STALE
 
 NO = {"approved": False, "reason": "not now"}
 RUN = {"rules": [{"tool": "wipe", "then": "run"}]}
@@ -403,3 +417,42 @@ async def test_passages_of_a_few_bytes_give_the_same(
         monkeypatch.setattr(passages, "MOST_BYTES", size)
         assert seen((await replay_of(world, approval=RUN))[0]) == whole
     assert len(whole) == 9
+
+
+# ------------------------------------------------------------------ judged on other facts later
+
+PUT = {"rules": [{"tool": "put", "then": "run"}]}
+
+
+@pytest.mark.parametrize(
+    ("decision", "settings", "now", "change", "is_refused"),
+    [
+        (NO, {}, "run", "same", False),
+        (NO, PUT, "run", "loosened", True),
+        (YES, PUT, "run", "loosened", False),
+        (NO, ASK, "ask", "tightened", False),
+    ],
+)
+async def test_rejection_of_a_call_whose_tool_became_destructive_counts(
+    tmp_path: Path,
+    autojump_clock: MockClock,
+    decision: Any,
+    settings: Any,
+    now: str,
+    change: str,
+    is_refused: bool,
+) -> None:
+    """The gate let the call run, its server demanded another token, and by then the call had to ask."""
+    world = Guarded(tmp_path)
+    world.settings["mcp_servers"] = [{"name": "tools", "url": "http://127.0.0.1:1/mcp"}]
+    world.plan("agent", use(call("put", name="a")), say("done"))
+    world.tool("put", READ_ONLY)
+    async with world.agent() as agent:
+        id = (await agent.start_conversation("go", token=STALE)).conversation.id
+    world.tool("put", DESTRUCTIVE)
+    async with world.agent() as agent:
+        await agent.resume(id, token=GOOD)
+        await agent.decide(await only(agent), decision, token=GOOD)
+    [found], report = await replay_of(world, approval=settings)
+    assert (found.was, found.now, found.change) == ("run", now, change)
+    assert (group_of(found) == "refused", report.groups["refused"]) == (is_refused, int(is_refused))
