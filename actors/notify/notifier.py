@@ -135,13 +135,13 @@ class Notifier:
     # ------------------------------------------------------------------- rows
 
     async def _watch_outbox(self) -> None:
-        await self._give_up_removed()
         with self._bus.subscribe(NOTICES, buffer=1) as notices:
             while True:
                 while rows := await self._journal.outbox(BATCH):
                     await self._expand(rows)
                 more = False
                 if trio.current_time() >= self._purged + LONGEST_SLEEP:
+                    await self._give_up_removed()
                     more = await self._store.purge(self._wall())
                     self._purged = -math.inf if more else trio.current_time()
                 with trio.move_on_after(POLL if self._is_shared or more else LONGEST_SLEEP):
@@ -149,10 +149,12 @@ class Notifier:
                 await self._store.check()
 
     async def _give_up_removed(self) -> None:
-        """Give up the deliveries to channels that the agent file no longer has."""
-        pending = (each for each in self._store.all.values() if each.state == "pending")
-        removed = [each for each in pending if each.channel not in self._queues]
+        """Give up the deliveries to channels that the agent file does not have. If other members can exist,
+        one may have a newer file with the channel: they are left to it until they are too old."""
         now = self._wall()
+        pending = (each for each in self._store.all.values() if each.state == "pending")
+        unknown = (each for each in pending if each.channel not in self._queues)
+        removed = [each for each in unknown if not self._is_shared or each.ends <= now]
         await self._store.write(each.ended("given_up", "there is no such channel", now) for each in removed)
 
     async def _expand(self, rows: Sequence[OutboxRow]) -> None:

@@ -14,6 +14,7 @@ from trio.testing import MockClock
 from stopgo.actors.agent.agent import Agent
 from stopgo.actors.agent.open_agent import open_agent
 from stopgo.actors.common.bounded_post import NotDelivered
+from stopgo.actors.notify import notifier
 from stopgo.runtime.journal.memory.memory_journal import MemoryJournal
 from stopgo.runtime.journal.postgres.journal import open_postgres
 from tests.actors.notify.fake_channels import FakeChannels, channel
@@ -75,6 +76,39 @@ async def test_another_member_goes_on_after_a_death(tmp_path: Path, autojump_clo
         found = [each.state for each in await b.notifications()]
         assert found == ["arrived"] * 2
         assert len({each.id for each in channels.told}) == 2
+
+
+async def test_deliveries_to_a_channel_of_a_newer_file_are_left_to_its_members(
+    tmp_path: Path, autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(notifier, "LONGEST_AGE", 300.0)
+    members, channels = Members(tmp_path, MemoryJournal(wall, lease=LEASE)), FakeChannels()
+    for name in ("a", "new", "old", "later"):
+        tell(members.world(name), channels)
+    for name in ("new", "later"):
+        members.members[name].world.settings["notify"]["channels"]["pager"] = channel()
+    channels.fails = lambda name: NotDelivered("it answered 503", again=True)
+
+    async def states(agent: Agent) -> list[str]:
+        return [each.state for each in await agent.notifications() if each.channel == "pager"]
+
+    async with members.agents("new") as [agent]:
+        await agent.start_conversation("go")
+        await trio.sleep(5)
+    async with members.agents("old") as [agent]:
+        await trio.sleep(120)
+        assert await states(agent) == ["pending"]
+        assert [name for name, *_ in channels.tried].count("pager") < 5
+    channels.fails = lambda name: None
+    async with members.agents("later") as [agent]:
+        await trio.sleep(120)
+        assert await states(agent) == ["arrived"]
+        channels.fails = lambda name: NotDelivered("it answered 503", again=True)
+        await agent.start_conversation("go")
+        await trio.sleep(1)
+    async with members.agents("a") as [agent]:
+        await trio.sleep(400)
+        assert sorted(await states(agent)) == ["arrived", "given_up"]
 
 
 @pytest.fixture
