@@ -92,7 +92,7 @@ class Conversations:
             set_conversation(turn.conversation.id, turn.conversation.head.session_id)
             minimal = headers.wants_minimal(request.headers)
             body = views.not_stored_view(turn, tree=self.agent.config.has_tree, minimal=minimal)
-            return await reply_in_parts(body, NOT_STORED[0])
+            return await reply_in_parts(body, NOT_STORED[0], _applied(minimal=minimal))
         return await (turn_reply(self.agent, request, turn) if wait else accepted(self.agent, request, turn))
 
     async def cancel(self, request: HttpRequest, id: str) -> Reply:
@@ -177,16 +177,17 @@ async def turn_reply(
     """The answer with a turn; with `Prefer: return=minimal`, without the messages before it."""
     set_conversation(turn.conversation.id, turn.conversation.head.session_id)
     minimal = headers.wants_minimal(request.headers)
-    applied = [more["Preference-Applied"]] if "Preference-Applied" in more else []
-    if minimal:
-        more = {**more, "Preference-Applied": ", ".join([*applied, headers.RETURN_MINIMAL])}
-    return await reply_in_parts(
-        views.turn_view(turn, tree=agent.config.has_tree, minimal=minimal), status, more
-    )
+    view = views.turn_view(turn, tree=agent.config.has_tree, minimal=minimal)
+    return await reply_in_parts(view, status, {**more, **_applied(minimal=minimal, soon=status == 202)})
+
+
+def _applied(*, minimal: bool, soon: bool = False) -> Mapping[str, str]:
+    """The preferences that an answer follows, as a header."""
+    found = [*([headers.RESPOND_ASYNC] if soon else []), *([headers.RETURN_MINIMAL] if minimal else [])]
+    return {"Preference-Applied": ", ".join(found)} if found else {}
 
 
 async def accepted(agent: Agent, request: HttpRequest, turn: Turn) -> Reply:
     """The answer to `Prefer: respond-async`: the command is durable; `Location` is the conversation."""
-    location = f"/conversations/{turn.conversation.id}"
-    more = {"Location": location, "Preference-Applied": headers.RESPOND_ASYNC}
+    more = {"Location": f"/conversations/{turn.conversation.id}"}
     return await turn_reply(agent, request, turn, 202, more)

@@ -18,6 +18,7 @@ from ...actors.gate.halt import HaltState
 from ...actors.log.fold.head import Head, RunHead, Status
 from ...actors.log.fold.record import Message
 from ...actors.log.fold.state import Conversation
+from ...actors.log.words import keys
 from ...actors.log.words.deltas import ModelDelta, ToolProgress
 from ...actors.models.messages.messages import ArgumentsDelta, TextDelta
 from ...actors.models.messages.usage import Spent
@@ -62,13 +63,13 @@ def _minute(number: int) -> str:
 
 def conversation_view(conversation: Conversation, *, tree: bool, minimal: bool = False) -> w.Conversation:
     """`tree`: the agent has a tree of nodes, so a paused run has a `pipeline_state`. `minimal`: leave out the
-    messages before the user's last one, and the approvals that were settled before it."""
+    messages before the user's last one, and the settled approvals of earlier turns."""
     approvals: Sequence[Approval] = tuple(conversation.approvals.values())
     messages: Sequence[Message] = conversation.messages
     if minimal:
         messages = messages[_begin_of_turn(messages) :]
-        begin = messages[0].created if messages else 0.0
-        approvals = [each for each in approvals if each.settled is None or each.settled >= begin]
+        turn = keys.root(0 if conversation.head.run is None else conversation.head.run.turn)
+        approvals = [each for each in approvals if each.settled is None or each.asked.key.startswith(turn)]
     pending = conversation.pending_approvals
     kept = None if minimal else conversation.kept
     return w.Conversation(

@@ -151,15 +151,24 @@ async def test_a_minimal_answer_begins_with_the_last_message_of_the_user(
     assert answer.json()["conversation"] == {**whole, "messages": messages}
 
 
-@pytest.mark.parametrize("prefer", [{}, {"Prefer": "respond-async"}], ids=str)
+@pytest.mark.parametrize(
+    ("prefer", "applied"),
+    [
+        ({}, None),
+        ({"Prefer": "respond-async"}, None),
+        ({"Prefer": "respond-async, return=minimal"}, "return=minimal"),
+    ],
+    ids=str,
+)
 async def test_a_message_that_is_not_stored_is_refused_with_the_approvals(
-    agent: Any, client: httpx2.AsyncClient, prefer: dict[str, str]
+    agent: Any, client: httpx2.AsyncClient, prefer: dict[str, str], applied: str | None
 ) -> None:
     agent.result = Result(
         "Conversation is waiting", "waiting", code="waiting_approval", approval_ids=(ex.APPROVAL_ID,)
     )
     answer = await client.post(MESSAGES, json={"message": "hello"}, headers=prefer)
     assert answer.status_code == 409
+    assert answer.headers.get("Preference-Applied") == applied
     body = answer.json()
     assert (body["code"], body["error"]) == ("waiting_approval", "Conversation is waiting")
     [approval] = body["approvals"]

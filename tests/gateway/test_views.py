@@ -301,3 +301,18 @@ def test_page_has_a_hint_for_broken_conversations() -> None:
     page = shown(views.approvals_view(ApprovalPage((), "next", {"c": "event 2 is missing"})))
     assert (page["approvals"], page["next_cursor"]) == ([], "next")
     assert page["broken"] == [{"id": "c", "error": told.message, "code": told.code, "hint": told.hint}]
+
+
+def test_a_minimal_answer_has_the_approvals_of_the_last_turn_whatever_the_clock_says(agent: Any) -> None:
+    """It was set back after the first events."""
+    agent.grow(events.ApprovalResolved(ex.APPROVAL_ID, Approved(), "c2", token=False))
+    agent.grow(events.RunFinished(ex.RUN_ID, "done", ()))
+
+    def approvals() -> list[Any]:
+        view = views.conversation_view(agent.conversation, tree=False, minimal=True)
+        return [each["uuid"] for each in shown(view)["approvals"]]
+
+    assert approvals() == [ex.APPROVAL_ID]
+    agent.grow(events.MessageAdded("again", "k"))
+    agent.grow(events.RunStarted("run 2", 2, "k", tree_id="tree", replay_version=1, token=False))
+    assert approvals() == []
