@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import sqlite3
 from collections.abc import Sequence
 from pathlib import Path
@@ -305,6 +307,24 @@ def test_long_journal_is_judged_by_two_processes(
     change(tmp_path, "DROP TABLE event")
     assert replay(file) == 1
     assert "the journal cannot be read: no such table: event" in capsys.readouterr().err
+
+
+def be_killed(*_: object) -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def test_end_of_the_second_process_is_told(
+    file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for _ in range(3):
+        record(tmp_path, YES)
+    monkeypatch.setattr(policy_replay, "LONG", 0)
+    monkeypatch.setattr(passage, "MOST_EVENTS", 3)
+    monkeypatch.setattr(policy_replay, "replay_other_part", be_killed)
+    assert replay(file) == 1
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert told.err.startswith("stopgo policy replay: process_ended: the second process was ended")
 
 
 # ------------------------------------------------------------------ databases and agents

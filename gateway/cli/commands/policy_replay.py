@@ -157,7 +157,7 @@ def replay_calls(args: argparse.Namespace) -> int:
 
     try:
         report = run_until_interrupted(run)
-    except JournalError as error:
+    except (JournalError, ProcessEnded) as error:
         print(f"{args.command.prog}: {error}", file=sys.stderr)
         return FAILED
     except ServerError as error:
@@ -216,8 +216,9 @@ async def replayed_in_parts(
     config: AgentConfig, file: Path, address: Path | str, wanted: CallFilter
 ) -> ReplayReport:
     """The replay of a journal, by two processes if it is long: a call takes mainly computing time. Raises
-    `JournalError`."""
+    `JournalError` and `ProcessEnded`."""
     from concurrent.futures import ProcessPoolExecutor
+    from concurrent.futures.process import BrokenProcessPool
     from multiprocessing import get_context
 
     if not await _is_long(address):
@@ -225,8 +226,21 @@ async def replayed_in_parts(
     with ProcessPoolExecutor(1, get_context("spawn"), ignore_interrupts) as pool:
         other = pool.submit(replay_other_part, file, address, wanted)
         report = await replayed(config, wanted, of_journal(address, wanted.since, 0, 2), None)
-        report.merge(other.result())
+        try:
+            report.merge(other.result())
+        except BrokenProcessPool:
+            raise ProcessEnded from None
     return report
+
+
+class ProcessEnded(Exception):
+    """Something has ended the second process."""
+
+    def __str__(self) -> str:
+        return (
+            "process_ended: the second process was ended from outside, perhaps for lack of memory; nothing "
+            "is reported (with --json, one process does all the work)"
+        )
 
 
 def ignore_interrupts() -> None:
