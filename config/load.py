@@ -14,6 +14,7 @@ from .checks.approver_checks import check_approvers
 from .checks.auth_checks import check_auth
 from .checks.checks import (
     check_bearers,
+    check_closed_rules,
     check_delegates,
     check_model_names,
     check_names,
@@ -73,8 +74,7 @@ def load_config(
     root = fill_in(_own_names(root), model)
     variables = Variables(environ, source.parent)
     reader = Reader(str(source), variables)
-    # First, because all other values may refer to it.
-    reader.data_dir = _data_dir(root, reader)
+    reader.data_dir = _data_dir(root, reader)  # first, because all other values may refer to it
     config = reader.section(AgentConfig, root, ())
     check_tree(reader, root.entries["agent"])
     check_model_names(reader, root, own_providers)
@@ -86,6 +86,7 @@ def load_config(
         config = _with_callees(config, root, source.parent, variables, mcp)
         check_delegates(reader, root, config)
         check_names(reader, root, config)
+        check_closed_rules(reader, root, config)
         check_auth(reader, root, config)
         check_notify(reader, root, config)
         check_approvers(reader, root, config)

@@ -13,7 +13,7 @@ from pathlib import Path
 import attrs
 
 from .checks.approver_checks import check_approvers
-from .checks.checks import check_names
+from .checks.checks import check_closed_rules, check_names
 from .reading.reader import Reader
 from .sections.agent_config import AgentConfig
 from .sections.approval import ApprovalConfig
@@ -92,8 +92,8 @@ def _scalars(value: Value, path: KeyPath) -> Iterator[tuple[Scalar, KeyPath]]:
 
 
 def _check(reader: Reader, config: AgentConfig, section: Value) -> None:
-    """Report names that do not exist, and approvers that cannot be, as for a file. Mistakes elsewhere in the
-    file of the agent have been reported at its start."""
+    """Report names that do not exist, ranges with one end, and approvers that cannot be, as for a file.
+    Mistakes elsewhere in the file of the agent have been reported at its start."""
     receivers = () if config.auth is None else config.auth.forward_credential
     written = Table(
         {
@@ -104,5 +104,6 @@ def _check(reader: Reader, config: AgentConfig, section: Value) -> None:
         }
     )
     check_names(reader, written, config)
+    check_closed_rules(reader, written, config)
     check_approvers(reader, written, config)
     reader.problems[:] = [each for each in reader.problems if each.key.startswith("approval")]

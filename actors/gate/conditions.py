@@ -11,6 +11,14 @@ A condition is met, fails, or is undecided. It is undecided if
 * its path leads to more than `MOST_READINGS` values.
 
 For `above` and `below`, null counts as missing. For `equals` and `one_of`, null equals nothing.
+
+A rule with `only_these_arguments` (a closed rule) names every leaf of the arguments by a path. A leaf is a
+value that is no list and no object, or an empty one. In a list, the paths so give the length.
+
+* A leaf whose path is not among those of the rule: fails.
+* A leaf with such a path, and with a name on its way that has a dot, or that is a number in an object:
+  undecided, since the path may mean another value (`a.b` in ``{"a.b": 1}``, `a.0` in ``{"a": {"0": 1}}``).
+* Otherwise: met. Names are compared exactly, so no spelling of a name stands for another.
 """
 
 from __future__ import annotations
@@ -18,7 +26,7 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from decimal import Decimal
 from enum import IntEnum
 from itertools import islice
@@ -59,6 +67,7 @@ class Blocked:
 MISSING: Final = MissingValue()
 BLOCKED: Final = Blocked()
 
+_INDEX = re.compile("[0-9]{1,9}")
 _NUMBER = re.compile(r"[-+]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][-+]?[0-9]{1,3})?")
 
 
@@ -90,7 +99,7 @@ def _found(values: Any, path: str) -> Iterator[Any]:
 
 def _in_list(values: Sequence[Any], path: str) -> Iterator[Any]:
     head, dot, rest = path.partition(".")
-    if not re.fullmatch("[0-9]{1,9}", head):
+    if not _INDEX.fullmatch(head):
         yield BLOCKED
     elif int(head) < len(values):
         item = values[int(head)]
@@ -107,15 +116,17 @@ class Searches:
     ran_out: bool = False
     """Whether a search was given up because of its time: another one may have another result."""
 
-    def find(self, pattern: str, text: str) -> ConditionResult:
-        """Whether a pattern matches anywhere in a text; undecided if the time is up first."""
+    def find(self, pattern: str, text: str, *, whole: bool = False) -> ConditionResult:
+        """Whether a pattern matches anywhere in a text, or the whole text; undecided if the time is up
+        first."""
         began = time.thread_time()
         limit = min(PATIENCE, self.left)
         if limit <= 0:
             self.ran_out = True
             return self.given_up()
         try:
-            return _either(regex.search(end_of_text(pattern), text, timeout=limit) is not None)
+            search = regex.fullmatch if whole else regex.search
+            return _either(search(end_of_text(pattern), text, timeout=limit) is not None)
         except TimeoutError:
             self.ran_out = True
             return self.given_up()
@@ -127,22 +138,59 @@ class Searches:
         return ConditionResult.UNDECIDED
 
 
-def evaluate(condition: Condition, value: Any, searches: Searches | None = None) -> ConditionResult:
-    """Whether all parts of the condition are met. A missing value satisfies only `exists: false`."""
+def first_other_leaf(
+    arguments: Mapping[str, Any], paths: Collection[str]
+) -> tuple[ConditionResult, str | None]:
+    """Whether these paths name all leaves of the arguments, and the path of the first leaf for which that
+    fails, else of the first for which it is undecided."""
+    inner = {path[: dot.start()] for path in paths for dot in re.finditer(r"\.", path)}
+    unclear: str | None = None
+    for path, is_clear in _leaves(arguments, inner):
+        if path not in paths:
+            return ConditionResult.FAILS, path
+        if not is_clear and unclear is None:
+            unclear = path
+    return (ConditionResult.MET if unclear is None else ConditionResult.UNDECIDED), unclear
+
+
+def _leaves(
+    values: Any, inner: Collection[str], above: str = "", is_clear: bool = True
+) -> Iterator[tuple[str, bool]]:
+    """The path of each leaf, and whether it can mean nothing else. Of a list or an object in which no path
+    leads anywhere, it is the first name only: `inner` are the paths of the others, and bound the work."""
+    is_object = isinstance(values, Mapping)
+    pairs = values.items() if is_object else ((str(index), value) for index, value in enumerate(values))
+    for name, value in pairs:
+        path = f"{above}{name}"
+        may_be_index = bool(above) and is_object and _INDEX.fullmatch(name) is not None
+        clear = is_clear and not may_be_index and "." not in name
+        if not value or not isinstance(value, Mapping | list | tuple):
+            yield path, clear
+        elif path in inner:
+            yield from _leaves(value, inner, f"{path}.", clear)
+        else:
+            yield f"{path}.{next(iter(value)) if isinstance(value, Mapping) else 0}", clear
+
+
+def evaluate(
+    condition: Condition, value: Any, searches: Searches | None = None, *, whole: bool = False
+) -> ConditionResult:
+    """Whether all parts of the condition are met. A missing value satisfies only `exists: false`. `whole`:
+    whether a pattern has to match the whole value."""
     if value is BLOCKED:
         return ConditionResult.UNDECIDED
     if value is MISSING:
         return _either(condition == Condition(exists=False))
     worst = ConditionResult.MET
     # Patterns come last, so that a value that fails another part costs no search.
-    for part in _parts(condition, value, searches or Searches()):
+    for part in _parts(condition, value, searches or Searches(), whole):
         worst = min(worst, part)
         if worst is ConditionResult.FAILS:
             break
     return worst
 
 
-def _parts(condition: Condition, value: Any, searches: Searches) -> Iterator[ConditionResult]:
+def _parts(condition: Condition, value: Any, searches: Searches, whole: bool) -> Iterator[ConditionResult]:
     if condition.exists is not None:
         yield _either(condition.exists)
     if condition.equals is not None:
@@ -154,7 +202,7 @@ def _parts(condition: Condition, value: Any, searches: Searches) -> Iterator[Con
     if condition.below is not None:
         yield _compared(value, condition.below, -1)
     if condition.matches is not None:
-        yield _search(condition.matches, value, searches)
+        yield _search(condition.matches, value, searches, whole)
 
 
 def _either(met: bool) -> ConditionResult:
@@ -195,15 +243,16 @@ def _compared(value: Any, limit: float, sign: int) -> ConditionResult:
     return _either((number > bound) if sign > 0 else (number < bound))
 
 
-def _search(pattern: str, value: Any, searches: Searches) -> ConditionResult:
+def _search(pattern: str, value: Any, searches: Searches, whole: bool) -> ConditionResult:
     text = _text(value)
     if text is None:
         return ConditionResult.UNDECIDED
     if _is_long(text):
         return searches.given_up()
-    found = searches.find(pattern, text)
-    if isinstance(value, float) and value.is_integer() and searches.find(pattern, str(int(value))) != found:
-        return ConditionResult.UNDECIDED
+    found = searches.find(pattern, text, whole=whole)
+    if isinstance(value, float) and value.is_integer():
+        other = searches.find(pattern, str(int(value)), whole=whole)
+        return found if found is other else ConditionResult.UNDECIDED
     return found
 
 

@@ -75,33 +75,37 @@ def _why(rule: Rule, fits: Fit, tool: Tool, scope: PolicyScope) -> str:
             return f"the node is {_quoted(scope.node)}"
         case "effect":
             return f"the tool's effect is {effect_class(tool, approved=False)}"
+        case _ if fits.result is ConditionResult.FAILS:
+            return _unmet(rule, fits.key, fits.value)
         case _:
-            condition = rule.arguments[fits.key.removeprefix("arguments.")]
-            if fits.result is ConditionResult.FAILS:
-                return _unmet(fits.key, condition, fits.value)
             outcome = "matches" if matches(rule, fits) else "does not match"
-            return f"{outcome}, undecided: {_undecided(fits.key, condition, fits.value)}"
+            return f"{outcome}, undecided: {_undecided(rule, fits.key, fits.value)}"
 
 
-def _unmet(key: str, condition: Condition, value: Any) -> str:
+def _unmet(rule: Rule, key: str, value: Any) -> str:
+    if key == "only_these_arguments":
+        return f"the rule does not name the argument {_quoted(value)}"
     if value is MISSING:
         return f"{key} is missing"
-    unmet = " and ".join(_parts(condition, value, ConditionResult.FAILS))
+    unmet = " and ".join(_parts(rule, key, value, ConditionResult.FAILS))
     return f"{key} is {_quoted(value)}, which does not fit {unmet}"
 
 
-def _undecided(key: str, condition: Condition, value: Any) -> str:
+def _undecided(rule: Rule, key: str, value: Any) -> str:
+    if key == "only_these_arguments":
+        return f"the argument {_quoted(value)} has a name with a dot, or a number as its name"
     if value is BLOCKED:
         return f"{key} leads through a value without names, or to too many"
-    parts = " and ".join(_parts(condition, value, ConditionResult.UNDECIDED)) or "a pattern"
+    parts = " and ".join(_parts(rule, key, value, ConditionResult.UNDECIDED)) or "a pattern"
     return f"{key} is {_quoted(value)}, for which {parts} cannot be decided"
 
 
-def _parts(condition: Condition, value: Any, wanted: ConditionResult) -> Iterator[str]:
+def _parts(rule: Rule, key: str, value: Any, wanted: ConditionResult) -> Iterator[str]:
     """The parts of a condition that give this result for a value."""
+    condition, whole = rule.arguments[key.removeprefix("arguments.")], rule.only_these_arguments
     for field in attrs.fields(Condition):
         wish = getattr(condition, field.name)
-        if wish is not None and evaluate(Condition(**{field.name: wish}), value) is wanted:
+        if wish is not None and evaluate(Condition(**{field.name: wish}), value, whole=whole) is wanted:
             yield f"{field.name} {_quoted(wish)}"
 
 

@@ -32,6 +32,10 @@ A path in a rule may have several readings (`readings` in `conditions.py`), and 
 
 So an argument that the gate cannot read never makes the verdict more permissive.
 
+With `only_these_arguments: true`, a rule matches only if it names every leaf of the arguments, too: a call
+with another leaf is one that the rule does not match, whatever the rule says. If it is undecided whether a
+leaf is named, the rule is undecided.
+
 A rule with `shadow: true` never decides. It is evaluated in its place, after the verdict is known. What it
 would have decided, if it alone had counted, is in `Verdict.shadows`. Rules behind the one that decides are
 not evaluated.
@@ -51,7 +55,7 @@ from ...config.text.wildcards import is_named
 from ..approvals.requirement import Requirement, requirement_of
 from ..tools.delegation import SERVER, is_remote
 from ..tools.tool import EFFECTS, EffectClass, Tool
-from .conditions import ConditionResult, Searches, evaluate, readings
+from .conditions import ConditionResult, Searches, evaluate, first_other_leaf, readings
 
 Action: TypeAlias = Literal["run", "ask", "deny"]
 
@@ -231,7 +235,7 @@ def _shadow_verdicts(evaluated: Iterable[tuple[Rule, Fit]], runs: bool) -> Itera
 def depends_on_arguments(tool: Tool, scope: PolicyScope) -> bool:
     """Whether the verdict on a call of the tool may depend on its arguments."""
     deciding = (rule for rule in scope.policy.rules if not rule.shadow)
-    return any(rule.arguments and mismatch(rule, tool, scope) is None for rule in deciding)
+    return any(rule.reads_arguments and mismatch(rule, tool, scope) is None for rule in deciding)
 
 
 @attrs.frozen
@@ -243,7 +247,7 @@ class Fit:
     """The first key that fails, else the first that is undecided: for instance `server`, or ``arguments.``
     followed by the path of an argument."""
     value: Any = None
-    """The reading of that path with this result."""
+    """The reading of that path with this result; for `only_these_arguments`, the path of the other leaf."""
 
 
 def matches(rule: Rule, fits: Fit) -> bool:
@@ -256,13 +260,23 @@ def matches(rule: Rule, fits: Fit) -> bool:
 def fit(
     rule: Rule, tool: Tool, arguments: Mapping[str, Any], scope: PolicyScope, searches: Searches | None = None
 ) -> Fit:
-    """Evaluate a rule for a call: the conditions of all its paths have to be met."""
+    """Evaluate a rule for a call: the conditions of all its paths have to be met, and, if the rule is closed,
+    there may be no other leaf."""
     if (key := mismatch(rule, tool, scope)) is not None:
         return Fit(ConditionResult.FAILS, key)
     of_readings = min if rule.then == "run" else max
+    closed = rule.only_these_arguments
     found = Fit(ConditionResult.MET)
+    if closed:
+        result, other = first_other_leaf(arguments, rule.arguments)
+        if other is not None:
+            found = Fit(result, "only_these_arguments", other)
+        if result is ConditionResult.FAILS:
+            return found
     for path, condition in rule.arguments.items():
-        results = [(evaluate(condition, value, searches), value) for value in readings(arguments, path)]
+        results = [
+            (evaluate(condition, value, searches, whole=closed), value) for value in readings(arguments, path)
+        ]
         of_path, value = of_readings(results, key=lambda each: each[0])
         if of_path < found.result:
             found = Fit(of_path, f"arguments.{path}", value)
@@ -324,6 +338,7 @@ def rule_text(rule: Rule) -> str:
             ("node", rule.node),
             ("effect", rule.effect),
             ("arguments", ", ".join(rule.arguments)),
+            ("only_these_arguments", "true" if rule.only_these_arguments else ""),
             ("shadow", "true" if rule.shadow else ""),
         )
         if value

@@ -93,6 +93,7 @@ def _rule(rule: Rule, mask: _Mask) -> Json:
         "node": rule.node,
         "effect": rule.effect,
         "arguments": {path: _condition(path, each, mask) for path, each in rule.arguments.items()} or None,
+        "only_these_arguments": rule.only_these_arguments or None,
         "name": rule.name,
     }
     if requires is not None:

@@ -264,7 +264,7 @@ def _contradictory(config: AgentConfig, tools: Iterable[Tool]) -> Iterator[str]:
     run_rules = [
         rule
         for _, rule in rules_of(config)
-        if rule.then == "run" and not (rule.arguments or rule.shadow) and rule.effect in (None, "once")
+        if rule.then == "run" and not (rule.reads_arguments or rule.shadow) and rule.effect in (None, "once")
     ]
     by_server: dict[str, list[str]] = {}
     for tool in tools:

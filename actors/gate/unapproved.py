@@ -98,7 +98,7 @@ def _most_permissive(tool: Tool, scope: PolicyScope) -> tuple[Verdict, bool, boo
     for rule in scope.policy.rules:
         if rule.shadow or mismatch(rule, tool, scope) is not None:
             continue
-        if not rule.arguments:
+        if not rule.reads_arguments:
             last, by_rule = Verdict(rule.then, rule_text(rule)), True
             break
         if rule.then != "run":

@@ -208,7 +208,7 @@ class CallsJudge:
                 attrs.evolve(each, server=None, tool=None, node=None, effect=None) for each in fitting
             )
             among = attrs.evolve(scope, policy=attrs.evolve(scope.policy, rules=rules))
-            is_fixed = not any(each.arguments for each in rules)
+            is_fixed = not any(each.reads_arguments for each in rules)
             asked = bool(self.stored[facts.policy].get("contradiction_asks"))
             before = facts.tool(call.tool, call.server, contradiction_asks=asked)
             is_same = before.hints.effect == tool.hints.effect

@@ -33,7 +33,7 @@ from ..text.values import (
 )
 from .delegates import ConfiguredDelegate, delegates
 from .tree import nodes_of
-from .unknown_names import unknown_names
+from .unknown_names import rule_lists, unknown_names
 
 S = TypeVar("S", bound=McpServerConfig | RemoteAgentConfig)
 
@@ -191,6 +191,25 @@ def check_names(reader: Reader, root: Table, config: AgentConfig) -> None:
     for name in unknown_names(config, root):
         if name.is_mistake:
             reader.report(f"unknown_{name.kind}", name.message, name.mark, name.path, hint=name.hint)
+
+
+def check_closed_rules(reader: Reader, root: Table, config: AgentConfig) -> None:
+    """Report ranges with one end in rules with `only_these_arguments`. A range without a lower end has all
+    negative numbers in it, and a closed rule says all that a call may be."""
+    placed_rules = (each for rules, _ in rule_lists(config, root) for each in rules)
+    for rule, written, path in placed_rules:
+        for name, condition in rule.arguments.items() if rule.only_these_arguments else ():
+            if (condition.above is None) == (condition.below is None):
+                continue
+            given, other = ("above", "below") if condition.below is None else ("below", "above")
+            at = entry(entry(entry(written, "arguments"), name), given)
+            reader.report(
+                "missing_key",
+                f"in a rule with only_these_arguments, a range has both ends; {other} is missing",
+                mark_of(at),
+                (*path, "arguments", name, given),
+                hint=f"add {other}",
+            )
 
 
 def check_server_names(reader: Reader, root: Table, config: AgentConfig) -> None:

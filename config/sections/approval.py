@@ -48,8 +48,8 @@ class Condition:
     one_of: tuple[Plain, ...] | None = default(None, "The value must be one of these.")
     matches: str | None = default(
         None,
-        "Regular expression to search for in the value; anchor it to match the whole value. `$` is the "
-        "very end of the text.",
+        "Regular expression to search for in the value; anchor it to match the whole value, as it must in a "
+        "rule with `only_these_arguments`. `$` is the very end of the text.",
         not_empty=True,
         regex=True,
     )
@@ -91,6 +91,11 @@ class Rule:
         attrs.Factory(dict),
         "Conditions on arguments of the call, by name; `address.city` looks into objects.",
     )
+    only_these_arguments: bool = default(
+        False,
+        "Whether the rule matches only calls without other arguments than those in `arguments`, also inside "
+        "of objects and lists. Patterns then have to match the whole value, and `above` needs `below`.",
+    )
     name: str | None = default(None, "Name of the rule, for display.", not_empty=True)
     approvers: tuple[str, ...] | None = attrs.field(default=None, metadata=APPROVERS)
     quorum: int = attrs.field(default=1, metadata=QUORUM)
@@ -112,6 +117,11 @@ class Rule:
         repr=False,
         metadata=about("Position of its `tool` in the file.", derived=True),
     )
+
+    @property
+    def reads_arguments(self) -> bool:
+        """Whether it may depend on the arguments of a call whether the rule matches."""
+        return bool(self.arguments) or self.only_these_arguments
 
     @property
     def restricts(self) -> bool:

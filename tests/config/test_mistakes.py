@@ -587,6 +587,22 @@ def condition(text: str) -> str:
             "unknown_key",
             '3:35: approval.rules[0].arguments.a.equal: unknown key "equal" (did you mean "equals"?)',
         ),
+        (
+            rule("then: run, only_these_arguments: true, arguments: {a.b: {below: 9}}"),
+            "missing_key",
+            "3:72: approval.rules[0].arguments.a.b.below: in a rule with only_these_arguments, a range has "
+            "both ends; above is missing (add above)",
+        ),
+        (
+            node(
+                LLM + ", approval: {rules: [{then: deny, only_these_arguments: true, "
+                "arguments: {a: {above: 1, equals: 5}}}]}"
+            ),
+            "missing_key",
+            "2:107: agent.approval.rules[0].arguments.a.above: in a rule with only_these_arguments, a range "
+            "has both ends; below is missing (add below)",
+        ),
+        (rule("then: run, only_these_arguments: 1"), "wrong_type", None),
         (condition("{equals: [1]}"), "wrong_type", None),
         (condition("{equals: }"), "wrong_type", None),
         (condition("{one_of: x}"), "wrong_type", None),

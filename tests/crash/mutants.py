@@ -59,6 +59,7 @@ SEEDS = "tests/simulation/test_smoke.py"
 REFUSED_TOOLS = "tests/actors/models/test_refused_tools.py"
 STRICTER = "tests/actors/gate/test_stricter.py"
 SHADOW = "tests/actors/gate/test_shadow.py"
+CLOSED = "tests/actors/gate/test_closed_rules.py"
 ORACLE = "tests/actors/gate/test_oracle.py"
 OFF_LOOP = "tests/actors/gate/test_off_loop.py"
 ROUTER_TESTS = "tests/actors/nodes/test_router.py"
@@ -3186,6 +3187,128 @@ MUTANTS = (
         "the gate searches lists as text",
         (Edit("actors.gate.conditions:_text", "isinstance(value, bool | int | float)", "value is not None"),),
         (ORACLE,),
+    ),
+    Mutant(
+        "a closed rule lets arguments pass that it does not name",
+        (Edit("actors.gate.conditions:first_other_leaf", "path not in paths", "False"),),
+        (CLOSED,),
+    ),
+    Mutant(
+        "a closed rule takes an argument that it may not name for one that it names",
+        (Edit("actors.gate.conditions:first_other_leaf", "not is_clear and unclear is None", "False"),),
+        (CLOSED,),
+    ),
+    Mutant(
+        "a closed rule does not look at the length of a list",
+        (
+            Edit(
+                "actors.gate.conditions:_leaves",
+                "not isinstance(value, Mapping | list | tuple)",
+                "not isinstance(value, Mapping)",
+            ),
+        ),
+        (CLOSED,),
+    ),
+    Mutant(
+        "a closed rule does not look into objects",
+        (
+            Edit(
+                "actors.gate.conditions:_leaves",
+                "not isinstance(value, Mapping | list | tuple)",
+                "not isinstance(value, list | tuple)",
+            ),
+        ),
+        (CLOSED,),
+    ),
+    Mutant(
+        "a closed rule passes over empty lists and objects",
+        (Words("actors.gate.conditions:_leaves", "not value or not isinstance", "not isinstance"),),
+        (CLOSED,),
+    ),
+    Mutant(
+        "a closed rule takes an object under a path for the value that it names",
+        (
+            Words(
+                "actors.gate.conditions:_leaves",
+                'yield f"{path}.{next(iter(value)) if isinstance(value, Mapping) else 0}", clear',
+                "yield path, clear",
+            ),
+        ),
+        (CLOSED,),
+    ),
+    Mutant(
+        "a closed rule takes a name with a dot for a path",
+        (Edit("actors.gate.conditions:_leaves", "'.' not in name", "True"),),
+        (CLOSED,),
+    ),
+    Mutant(
+        "a closed rule takes a number as a name for an index",
+        (Edit("actors.gate.conditions:_leaves", "not may_be_index", "True"),),
+        (CLOSED,),
+    ),
+    Mutant(
+        "a closed rule forgets that a name on the way had a dot",
+        (Words("actors.gate.conditions:_leaves", 'f"{path}.", clear)', 'f"{path}.")'),),
+        (CLOSED,),
+    ),
+    Mutant(
+        "a pattern of a closed rule matches a part of a value",
+        (
+            Edit(
+                "actors.gate.conditions:Searches.find",
+                "regex.fullmatch if whole else regex.search",
+                "regex.search",
+            ),
+        ),
+        (CLOSED,),
+    ),
+    Mutant(
+        "a pattern of a closed rule matches the whole of one spelling of a number only",
+        (
+            Words(
+                "actors.gate.conditions:_search",
+                "str(int(value)), whole=whole)",
+                "str(int(value)))",
+            ),
+        ),
+        (CLOSED,),
+    ),
+    Mutant(
+        "the gate reads no numbers that are written as text",
+        (Edit("actors.gate.conditions:_number", "isinstance(value, bool)", "isinstance(value, bool | str)"),),
+        (CLOSED,),
+    ),
+    Mutant(
+        "a closed rule without arguments counts as one for every call",
+        (
+            Edit(
+                "config.sections.approval:Rule.reads_arguments",
+                "bool(self.arguments) or self.only_these_arguments",
+                "bool(self.arguments)",
+            ),
+        ),
+        (JUDGED_CALLS,),
+    ),
+    Mutant(
+        "a range of a closed rule may have one end",
+        (Edit("config.load:load_config", "check_closed_rules(reader, root, config)", "pass"),),
+        (MISTAKES,),
+    ),
+    Mutant(
+        "a range of a closed rule may have one end in pasted rules",
+        (Edit("config.pasted_rules:_check", "check_closed_rules(reader, written, config)", "pass"),),
+        (POLICY_ROUTES,),
+    ),
+    Mutant(
+        "a rule keeps its id when it is closed",
+        (
+            Edit(
+                "actors.gate.policy:_rule",
+                "rule.only_these_arguments or None",
+                "None",
+            ),
+        ),
+        ("tests/actors/gate/test_policy.py",),
     ),
     Mutant(
         "the gate keeps the event loop waiting for a search",

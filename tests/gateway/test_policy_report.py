@@ -28,7 +28,13 @@ from tests.actors.world import DESTRUCTIVE, World, call, say, use, wall
 NO = {"approved": False}
 EDIT = {"approved": True, "arguments": {"name": "better"}}
 RULES = [
-    {"tool": "wipe", "then": "run", "arguments": {"name": "small"}, "shadow": True},
+    {
+        "tool": "wipe",
+        "then": "run",
+        "arguments": {"name": "small"},
+        "only_these_arguments": True,
+        "shadow": True,
+    },
     {"tool": "drop", "then": "deny"},
     {"tool": "wipe", "then": "ask"},
 ]

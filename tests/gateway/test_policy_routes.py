@@ -175,6 +175,10 @@ async def test_pasted_rules_are_tried_as_those_of_a_file(
         ("rules: [{tool: x, then: ask, arguments: {a: {matches: '${X:-y}'}}}]", "variables and files"),
         ("rules: [{server: dsk, then: ask}]", "no server here is called"),
         ("rules: [{node: nobody, then: deny}]", "no node here is called"),
+        (
+            "rules: [{then: run, only_these_arguments: true, arguments: {a: {above: 1}}}]",
+            "a range has both ends",
+        ),
         ("rules: [{tool: wipe, then: ask, quorum: 2}]", "quorum needs to know who approves"),
         ("# " + "x" * 65_536, "larger than 64 KiB"),
     ],

@@ -40,6 +40,7 @@ RULE = st.builds(
     node=GLOB,
     effect=st.sampled_from([None, "read", "once"]),
     arguments=st.dictionaries(st.sampled_from(["x", "y.z"]), CONDITION, max_size=2),
+    only_these_arguments=st.booleans(),
 )
 ASK = st.sampled_from(["run", "ask"])
 POLICY = st.builds(

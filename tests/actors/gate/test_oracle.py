@@ -44,6 +44,10 @@ def every_name(value: Any, above: str = "") -> Iterator[tuple[str, Any]]:
         yield from every_name(inner, f"{above}{name}.")
 
 
+def is_single(value: Any) -> bool:
+    return not isinstance(value, list | dict)
+
+
 def readings(arguments: dict[str, Any], path: str) -> list[Any]:
     found = [value for name, value in every_name(arguments) if name == path]
     for name, value in every_name(arguments):
@@ -152,6 +156,12 @@ def applies(rule: Rule, tool: Tool, arguments: dict[str, Any], node: str) -> Tru
         and is_called(tool.names, rule.tool)
         and is_called([node], rule.node)
         and rule.effect in (None, effect(tool.hints))
+    ):
+        return "fails"
+    if rule.only_these_arguments and not all(
+        path in rule.arguments
+        for path, value in every_name(arguments)
+        if value in ([], {}) or is_single(value)
     ):
         return "fails"
     of_readings = every if rule.then == "run" else some
@@ -267,6 +277,7 @@ RULE = st.builds(
     node=GLOB,
     effect=st.sampled_from([*[None] * 9, "read", "idempotent", "once"]),
     arguments=st.dictionaries(st.sampled_from(["a", "b"]), SIMPLE, max_size=2),
+    only_these_arguments=st.sampled_from([False, False, True]),
 )
 POLICY = st.builds(
     ApprovalConfig, rules=st.lists(RULE, max_size=4).map(tuple), unannotated=LAX, in_parallel=LAX, in_loop=LAX

@@ -97,6 +97,7 @@ OTHER: Mapping[str, Callable[[Any], object]] = {
     "the name of a node": lambda file: child(file, 0).update(name="c"),
     "servers of a node": lambda file: child(file, 1).update(mcp_servers=["desk"]),
     "tools of a node": lambda file: child(file, 1).update(tools=["pay"]),
+    "a closed rule": lambda file: rule(file, 1).update(only_these_arguments=True),
     "a shadow rule": lambda file: rule(file).update(shadow=True),
     "a filter of a server": lambda file: file["mcp_servers"][0].update(tools={"exclude": ["wipe"]}),
     "a server more": lambda file: file["mcp_servers"].append({"name": "more", "command": "none"}),
@@ -151,6 +152,12 @@ def test_id_of_a_rule_does_not_depend_on_the_rules_before_it(tmp_path: Path) -> 
     assert more.ids["approval.rules[2]"] == first.ids["approval.rules[1]"]
     assert more.ids["approval.rules[1]"] == first.ids["approval.rules[0]"]
     assert len(set(more.ids.values())) == len(more.ids) == 4
+
+
+def test_closed_rule_has_another_id(tmp_path: Path) -> None:
+    closed, before = policy(base(OTHER["a closed rule"]), tmp_path), policy(base(), tmp_path)
+    assert [each.get("only_these_arguments") for each in closed.content["rules"]] == [None, None, True]
+    assert closed.ids["approval.rules[1]"] != before.ids["approval.rules[1]"]
 
 
 def test_id_of_a_shadow_rule_stays_when_it_counts(tmp_path: Path) -> None:

@@ -224,6 +224,8 @@ def test_suggested_rule_runs_the_tool_and_ends_the_warning() -> None:
     assert judge(tool("true", hints=both), {}, place).action == "run"
     assert judge(tool("other", hints=both), {}, place).action == "ask"
     assert contradictions(tool("true", hints=BOTH), rules=(rule,)) == []
+    closed = attrs.evolve(rule, only_these_arguments=True)
+    assert contradictions(tool("true", hints=BOTH), rules=(closed,)) == [line]
 
 
 def test_contradictory_hints_that_run_cause_no_warning() -> None:

@@ -80,6 +80,10 @@ def test_a_rule_on_arguments_is_mentioned() -> None:
     assert said(llm("one"), WIPE, rules=(Rule(then="ask"), small)) is None
     assert said(llm("one"), WIPE, rules=(attrs.evolve(small, then="deny"),)) is None
     assert said(llm("one"), WIPE, rules=(attrs.evolve(small, tool="other"),)) is None
+    closed = Rule(then="run", tool="wipe", only_these_arguments=True)
+    line = said(llm("one"), WIPE, rules=(closed,))
+    assert line is not None
+    assert "with some arguments" in line
 
 
 def test_a_rule_on_arguments_is_not_mentioned_if_all_calls_run() -> None:

@@ -109,6 +109,19 @@ async def test_later_calls_are_exact_if_the_earlier_would_have_gone_the_same_way
     assert (group_of(first) == "refused", report.groups["refused"]) == (refused, int(refused))
 
 
+@pytest.mark.parametrize(
+    ("arguments", "now"), [({}, ["run", "ask"]), ({"name": {"matches": "x"}}, ["ask", "run"])]
+)
+async def test_closed_rules_are_replayed(
+    world: World, autojump_clock: MockClock, arguments: Any, now: Sequence[str]
+) -> None:
+    await lived(world, call("wipe"), call("wipe", name="x"), decisions=[YES, YES])
+    rule = {"tool": "wipe", "then": "run", "only_these_arguments": True}
+    rule |= {"arguments": arguments} if arguments else {}
+    found, _ = await replay_of(world, approval={"rules": [rule]})
+    assert [(each.now, each.sure) for each in found] == [(each, "exact") for each in now]
+
+
 async def test_call_that_a_halt_would_hold_goes_another_way(world: World, autojump_clock: MockClock) -> None:
     world.tool("both", Hints(read_only=True, destructive=True))
     world.plan("agent", use(call("both")), use(call("both")), say("done"))
