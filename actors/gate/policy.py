@@ -47,6 +47,12 @@ class Policy:
         for rule in (rule for scope in scopes for rule in scope.policy.rules):
             if rule.place not in rules:
                 rules[rule.place] = _rule(rule, mask)
+        real = {rule["id"] for rule in rules.values() if "shadow" not in rule}
+        rules |= {
+            place: {**rule, "id": _digits(["shadow", rule["id"]])}
+            for place, rule in rules.items()
+            if "shadow" in rule and rule["id"] in real
+        }
         ids = {place: rule["id"] for place, rule in rules.items()}
         content = {
             "format": FORMAT,
@@ -100,10 +106,16 @@ def _rule(rule: Rule, mask: _Mask) -> Json:
         said["requires"] = {**attrs.asdict(requires), "approvers": sorted(set(requires.approvers))}
     content = {key: value for key, value in said.items() if value is not None}
     owner = rule.place.rpartition(".rules[")[0]  # so that the id stays if rules before it come or go
-    id = hashlib.sha256(json_text.canonical([owner, content]).encode()).hexdigest()[:8]
+    id = _digits([owner, content])
     in_order = attrs.evolve(rule, arguments=dict(sorted(rule.arguments.items())))
-    shadow = {"shadow": True} if rule.shadow else {}  # not in the id, so that it stays when the rule counts
+    # Not in the id, so that it stays when the rule counts; but another rule may have this id already (`of`).
+    shadow = {"shadow": True} if rule.shadow else {}
     return {"id": id, "text": rule_text(in_order), **content, **shadow}
+
+
+def _digits(content: Sequence[Any]) -> str:
+    """The id of what has this content."""
+    return hashlib.sha256(json_text.canonical(content).encode()).hexdigest()[:8]
 
 
 def _condition(path: str, condition: Condition, mask: _Mask) -> Json:

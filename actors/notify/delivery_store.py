@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import heapq
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import attrs
 import trio
@@ -137,8 +137,7 @@ class DeliveryStore:
         return [self.all[id] for id in self._waiting.get((channel, subject), ())]
 
     async def purge(self, now: float) -> bool:
-        """Delete settled deliveries that are old or too many, and give up pending ones that are too many.
-        Returns whether more have to be deleted."""
+        """Delete settled deliveries that are old or too many. Returns whether more have to be deleted."""
         if len(self.all) <= MOST_ENDED and not any(
             0 < each.settled < now - KEPT for each in self.all.values()
         ):
@@ -152,10 +151,20 @@ class DeliveryStore:
                 await self._journal.write_notes(KIND, {each.id: taken})
                 raise ClaimLost
             del self.all[each.id]
-        pending = sorted((each for each in self.all.values() if each.state == "pending"), key=_at)
-        too_many = pending[: max(0, len(pending) - MOST_PENDING)]
-        await self.write(each.ended("given_up", "too many were waiting", now) for each in too_many)
         return len(ended) > MOST_DELETED
+
+    async def give_up_oldest(self, now: float) -> Sequence[ChannelDelivery]:
+        """Give up pending deliveries that are too many. Returns them."""
+        lost: list[ChannelDelivery] = []
+
+        def chosen() -> Iterator[ChannelDelivery]:
+            pending = sorted((each for each in self.all.values() if each.state == "pending"), key=_at)
+            for each in pending[: max(0, len(pending) - MOST_PENDING)]:
+                lost.append(each.ended("given_up", "too many were waiting", now))
+                yield lost[-1]
+
+        await self.write(chosen())
+        return lost
 
 
 def _settled(delivery: ChannelDelivery) -> tuple[bool, float]:

@@ -8,6 +8,7 @@ on lock screens. What it is about may be gone or over by then:
     ===========================  =======================================================================
     a request that is decided    None: nothing is sent that is no longer true
     a conversation is gone       the notification says only that
+    its approval is damaged      the notification says only that, and which one it is
     anything else                the fields of its kind, and a line of text
     ===========================  =======================================================================
 """
@@ -26,6 +27,7 @@ from ..gate.halt import NEVER, Halt
 from .delivery import ChannelDelivery
 
 GONE = "Its conversation was deleted."
+DAMAGED = "It is damaged in the journal and cannot be read."
 _WAITING = ("approval.requested", "approval.expiring")
 _OF_APPROVAL = {"tool": "tool_name", "server": "server", "node": "node", "rule": "rule"}
 """The fields of a notification about an approval, and their names in the question."""
@@ -56,7 +58,11 @@ class Found:
     exists: bool = True
     """Whether the conversation exists, if it is about one."""
     question: Question | None = None
+    is_damaged: bool = False
+    """Whether there is a question that cannot be read."""
     event: Event | None = None
+    intent: Event | None = None
+    """Of an unknown outcome: the event with the tool."""
     halt: Halt = NEVER
     """The latest halt that this member knows of."""
 
@@ -84,9 +90,12 @@ def said(delivery: ChannelDelivery, found: Found, agent: str, page: str | None) 
     head["conversation_id"] = delivery.stream
     if not found.exists:
         return {**head, "gone": True, "text": f"{head['text']}. {GONE}"}
+    if found.is_damaged:
+        damaged = {"approval_id": delivery.approval, "damaged": True}
+        return {**head, **damaged, "text": f"{head['text']}. {DAMAGED}"}
     if delivery.approval:
         return _about_approval(delivery, found.question, head, page)
-    return _about_run(found.event, head)
+    return _about_run(found.event, found.intent, head)
 
 
 def _about_approval(
@@ -114,7 +123,10 @@ def _about_approval(
     return {**head, **about, "text": f"{head['text']}{tool}"}
 
 
-def _about_run(event: Event | None, head: dict[str, Any]) -> Mapping[str, Any]:
-    known = {} if event is None else event.body
+def _about_run(event: Event | None, intent: Event | None, head: dict[str, Any]) -> Mapping[str, Any]:
+    known, sent = ({} if each is None else each.body for each in (event, intent))
     given = {name: known.get(name) for name in ("run", "code", "server")}
-    return {**head, **{name: value for name, value in given.items() if isinstance(value, str)}}
+    given |= {name: sent[name] for name in ("tool", "server", "node") if name in sent}
+    about = {name: visible(value[:_LONGEST]) for name, value in given.items() if isinstance(value, str)}
+    tool = f" ({about['tool']})" if "tool" in about else ""
+    return {**head, **about, "text": f"{head['text']}{tool}"}

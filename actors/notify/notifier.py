@@ -36,7 +36,7 @@ from ...runtime.errors import is_fatal
 from ...runtime.event_bus import EventBus
 from ...runtime.journal.errors import JournalBroken, JournalError, JournalUnavailable
 from ...runtime.journal.outbox import OutboxRow
-from ...runtime.journal.protocol import Journal
+from ...runtime.journal.protocol import Event, Journal
 from ...runtime.journal.question import Question
 from ...runtime.message import Message
 from ..common.bounded_post import NotDelivered
@@ -56,6 +56,9 @@ POLL = 0.5
 LONGEST_SLEEP = 60.0
 BATCH = 100
 """Rows that are expanded in one commit."""
+PAGE = 16
+LOOKBACK = 20 * PAGE
+"""Events that are searched for the tool of a call whose outcome is unknown, and how many at once."""
 MOST_RETRY_AFTER = 3600.0
 BETWEEN_GIVEN_UP = 3600.0
 """Seconds between two notifications that a channel fails."""
@@ -142,6 +145,7 @@ class Notifier:
                 more = False
                 if trio.current_time() >= self._purged + LONGEST_SLEEP:
                     await self._give_up_removed()
+                    await self._give_up_oldest()
                     more = await self._store.purge(self._wall())
                     self._purged = -math.inf if more else trio.current_time()
                 with trio.move_on_after(POLL if self._is_shared or more else LONGEST_SLEEP):
@@ -157,6 +161,18 @@ class Notifier:
         removed = [each for each in unknown if not self._is_shared or each.ends <= now]
         await self._store.write(each.ended("given_up", "there is no such channel", now) for each in removed)
 
+    async def _give_up_oldest(self) -> None:
+        """Give up deliveries that are too many."""
+        lost = await self._store.give_up_oldest(self._wall())
+        for each in lost:
+            self.observer.notified(each.channel, "given_up")
+        for channel, count in Counter(each.channel for each in lost).items():
+            logger.warning("%d notifications to channel %r were given up: too many waited", count, channel)
+        for each in {each.channel: each for each in lost}.values():
+            await self._store.write(self._telling_others(each))
+            for queue in self._queues.values():
+                queue.wake()
+
     async def _expand(self, rows: Sequence[OutboxRow]) -> None:
         """Store the deliveries of some rows, then drop the rows."""
         told: list[_Told] = []
@@ -165,7 +181,8 @@ class Notifier:
             if notice is None:
                 logger.error("a row of the outbox cannot be read and is dropped: %d", row.number)
                 continue
-            told.append((notice, row.at, await self._question(notice.approval)))
+            question, _ = await self._question(notice.approval)
+            told.append((notice, row.at, question))
         await self._store.write(self._all_made(told))
         await self._journal.drop_outbox([row.number for row in rows])
         for queue in self._queues.values():
@@ -238,19 +255,39 @@ class Notifier:
         found = Found(halt=self._halts.latest)
         if delivery.stream:
             exists = await _unless_damaged(self._exists(delivery.stream), True)
-            question = await self._question(delivery.approval)
-            found = attrs.evolve(found, exists=exists, question=question)
+            question, is_damaged = await self._question(delivery.approval)
+            if is_damaged and not delivery.attempts:
+                logger.error("a notification lacks its approval %s, which cannot be read", delivery.approval)
+            found = attrs.evolve(found, exists=exists, question=question, is_damaged=is_damaged)
             if exists and delivery.seq and not delivery.approval:
                 read = self._journal.events_since(delivery.stream, delivery.seq - 1, 1)
                 events = await _unless_damaged(read, ())
-                found = attrs.evolve(found, event=events[0] if events else None)
+                event = events[0] if events else None
+                sent = await _unless_damaged(self._intent(event), None) if event else None
+                found = attrs.evolve(found, event=event, intent=sent)
         return said(delivery, found, self._config.name, self._config.server.public_url)
+
+    async def _intent(self, event: Event) -> Event | None:
+        """Of an unknown outcome: the intent of the attempt, if it is among the events shortly before."""
+        before, oldest = event.seq - 1, event.seq - 1 - LOOKBACK
+        while event.type == "tool.unknown" and before > max(0, oldest):
+            after = max(0, before - PAGE)
+            for each in reversed(await self._journal.events_since(event.stream, after, before - after)):
+                if each.type == "tool.started" and each.body.get("key") == event.body.get("key"):
+                    return each
+            before = after
+        return None
 
     async def _exists(self, stream: str) -> bool:
         return await self._journal.row(stream) is not None
 
-    async def _question(self, id: str) -> Question | None:
-        return await _unless_damaged(self._journal.question(id), None) if id else None
+    async def _question(self, id: str) -> tuple[Question | None, bool]:
+        """The question, if there is one, and whether it cannot be read."""
+
+        async def read() -> tuple[Question | None, bool]:
+            return await self._journal.question(id), False
+
+        return await _unless_damaged(read(), (None, True)) if id else (None, False)
 
     # ------------------------------------------------------------------- ends
 

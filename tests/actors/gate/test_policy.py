@@ -160,6 +160,23 @@ def test_closed_rule_has_another_id(tmp_path: Path) -> None:
     assert closed.ids["approval.rules[1]"] != before.ids["approval.rules[1]"]
 
 
+def test_shadow_rule_that_equals_a_real_one_has_an_id_of_its_own(tmp_path: Path) -> None:
+    def twin(first: bool) -> Callable[[Any], object]:
+        def change(file: Any) -> None:
+            rules = file["approval"]["rules"]
+            rules.insert(0 if first else len(rules), {**rules[0], "shadow": True})
+
+        return change
+
+    before, after = policy(base(twin(first=True)), tmp_path), policy(base(twin(first=False)), tmp_path)
+    real, shadow = (before.ids[f"approval.rules[{index}]"] for index in (1, 0))
+    assert real == policy(base(), tmp_path).ids["approval.rules[0]"]
+    assert shadow != real
+    assert after.ids["approval.rules[0]"] == real
+    assert shadow in after.ids.values()
+    assert len(set(before.ids.values())) == len(before.ids)
+
+
 def test_id_of_a_shadow_rule_stays_when_it_counts(tmp_path: Path) -> None:
     tried = policy(base(OTHER["a shadow rule"]), tmp_path)
     assert tried.ids == policy(base(), tmp_path).ids

@@ -104,7 +104,7 @@ async def test_what_is_old_or_too_much_is_deleted(
     assert store.all == {}
     assert set(await journals[0].notes(KIND)) == {"notifier"}
     await store.write(delivery(str(next(numbers)), at=float(n)) for n in range(4))
-    await store.purge(30.0)
+    assert [each.id for each in await store.give_up_oldest(30.0)] == ["5", "6"]
     assert [each.state for each in store.all.values()] == ["given_up", "given_up", "pending", "pending"]
     await trio.lowlevel.checkpoint()
 

@@ -11,12 +11,13 @@ from trio.testing import MockClock
 
 from stopgo.actors.agent.agent import Agent
 from stopgo.actors.common.bounded_post import NotDelivered
+from stopgo.actors.log.writer.observer import Observer
 from stopgo.actors.notify import delivery_store
 from stopgo.actors.notify.delivery import LONGEST_AGE
 from stopgo.runtime.journal.errors import JournalError, StreamDamaged
 from stopgo.runtime.journal.memory.memory_journal import MemoryJournal
 from tests.actors.notify.fake_channels import FakeChannels, channel
-from tests.actors.world import DESTRUCTIVE, World, call, code_of, use, wall
+from tests.actors.world import DESTRUCTIVE, HARMLESS, World, call, code_of, never, say, use, wall
 
 DOWN = NotDelivered("it answered 503", again=True, status=503)
 
@@ -397,6 +398,65 @@ async def test_a_damaged_conversation_is_told_and_ends_nothing(
         channels.fails = lambda name: None
         await trio.sleep(300)
         assert channels.kinds() == ["approval.requested"]
+
+
+async def test_an_unknown_outcome_is_told_with_its_tool(
+    autojump_clock: MockClock, world: World, channels: FakeChannels
+) -> None:
+    configure(world, ops=channel(events=["tool.unknown"]))
+    world.settings["shutdown_grace"] = 1
+    world.tool("put", HARMLESS, never)
+    world.plan("agent", use(call("put", name="secret-argument")), say("done"))
+    async with world.agent() as agent:
+        await agent.post_conversation("go")
+        await trio.sleep(5)
+    async with world.agent():
+        await trio.sleep(5)
+    [told] = channels.told
+    assert (told.data["tool"], told.data["server"], told.data["node"]) == ("put", "tools", "agent")
+    assert told.data["text"] == "The outcome of a call is unknown (put)"
+    assert "secret-argument" not in str(told.data)
+
+
+async def test_what_is_given_up_because_too_much_waits_is_counted_and_told(
+    autojump_clock: MockClock, world: World, channels: FakeChannels, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(delivery_store, "MOST_PENDING", 2)
+    configure(world, bad=channel(), ops=channel(events=["notification.given_up"]))
+    channels.fails = lambda name: DOWN if name == "bad" else None
+    counted: list[tuple[str, str]] = []
+
+    class Counting(Observer):
+        def notified(self, channel: str, outcome: str) -> None:
+            counted.append((channel, outcome))
+
+    world.observers = [Counting()]
+    async with world.agent() as agent:
+        for _ in range(5):
+            await agent.start_conversation("go")
+        await trio.sleep(70)
+        states = [each.state for each in await agent.notifications() if each.channel == "bad"]
+    assert sorted(states) == [*["given_up"] * 3, *["pending"] * 2]
+    assert counted.count(("bad", "given_up")) == 3
+    assert channels.kinds() == ["notification.given_up"]
+
+
+async def test_a_damaged_approval_is_told_as_damaged_and_logged_once(
+    autojump_clock: MockClock, world: World, channels: FakeChannels, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def damaged(id: str) -> None:
+        raise StreamDamaged("c", "the question cannot be read")
+
+    channels.fails = lambda name: DOWN
+    async with world.agent() as agent:
+        id = await ask(agent)
+        world.journal.question = damaged  # type: ignore[method-assign]
+        await trio.sleep(30)
+        channels.fails = lambda name: None
+        await trio.sleep(120)
+    [told] = channels.told
+    assert (told.data["approval_id"], told.data["damaged"], "gone" in told.data) == (id, True, False)
+    assert caplog.text.count(f"lacks its approval {id}") == 1
 
 
 async def test_a_failing_notifier_ends_nothing_and_goes_on(
