@@ -11,16 +11,22 @@
 
 Each attempt is stored before it is made, with the time of the next one, and its outcome after it. So a crash
 in between repeats it: a notification arrives at least once, and its repeats have its id.
+
+`approval.expiring` and `approval.escalated` are made with the request, for a later time. A reminder is made
+when the one before it, or the request, has ended, and is stored with that end. So one at most waits.
 """
 
 from __future__ import annotations
 
 import hashlib
+import math
+from collections.abc import Sequence
 from typing import Literal, TypeAlias
 
 import attrs
 
-from ...config.sections.notify import NoticeKind
+from ...config.sections.notify import ChannelConfig, NoticeKind
+from ...runtime.journal.question import Question
 from ...runtime.restart import Backoff
 from .notice_rows import Notice
 
@@ -30,6 +36,8 @@ LONGEST_AGE = 86_400.0
 """Seconds after which a notification is given up; that of an approval at its expiry, if that is earlier."""
 MOST_ATTEMPTS = 400
 """A guard: the pauses reach the age first."""
+MOST_REMINDERS = 50
+"""Of one approval, to one channel."""
 FIRST_PAUSE = 1.0
 LONGEST_PAUSE = 300.0
 """Seconds between two attempts."""
@@ -61,6 +69,8 @@ class ChannelDelivery:
     number: int = 0
     other: str = ""
     """Of `notification.given_up`: the channel that failed."""
+    reminder: int = 0
+    """Of `approval.reminded`: its number, from 1."""
 
     def tried(self, now: float) -> ChannelDelivery:
         """Before an attempt."""
@@ -99,6 +109,63 @@ def delivery_of(notice: Notice, channel: str, at: float, kind: NoticeKind | None
         approval=notice.approval,
         number=notice.number,
     )
+
+
+def of_request(
+    notice: Notice, at: float, channel: ChannelConfig, expires: float | None, escalates: float | None
+) -> Sequence[ChannelDelivery]:
+    """The deliveries of a request to a channel; `escalates` is the time at which it is escalated to it."""
+    times: dict[NoticeKind, float | None] = {
+        "approval.requested": at + channel.after,
+        "approval.escalated": escalates,
+        "approval.expiring": expires and expires - min(channel.before_expiry, (expires - at) / 2),
+    }
+    made = (
+        _bounded(attrs.evolve(delivery_of(notice, channel.name, at, kind), next=next), expires)
+        for kind, next in times.items()
+        if next is not None and channel.wants(kind)
+    )
+    return [each for each in made if each.next < each.ends or each.next == at]
+
+
+def first_kind(channel: ChannelConfig) -> NoticeKind | None:
+    """The kind that tells a channel first of an approval, if its time comes later than the request."""
+    if channel.wants("approval.requested"):
+        return "approval.requested" if channel.after else None
+    return None if channel.wants("approval.expiring") else "approval.escalated"
+
+
+def next_reminder(
+    last: ChannelDelivery, channel: ChannelConfig, question: Question | None, now: float
+) -> ChannelDelivery | None:
+    """The reminder that follows a delivery that has ended; None: there is none. Its id is a digest of that of
+    the delivery, so it has that of the request, the channel and its number in it."""
+    starts = "approval.requested" if channel.wants("approval.requested") else "approval.escalated"
+    if channel.remind_every is None or not channel.wants("approval.reminded"):
+        return None
+    if last.kind not in (starts, "approval.reminded") or last.state not in ("arrived", "given_up"):
+        return None
+    if question is None or question.state != "pending" or last.reminder >= MOST_REMINDERS:
+        return None
+    made = ChannelDelivery(
+        id=_id(last.id, "approval.reminded", channel.name),
+        channel=last.channel,
+        kind="approval.reminded",
+        subject=last.subject,
+        at=last.at,
+        next=now + channel.remind_every,
+        ends=math.inf,
+        stream=last.stream,
+        seq=last.seq,
+        approval=last.approval,
+        reminder=last.reminder + 1,
+    )
+    bounded = _bounded(made, question.expires)
+    return bounded if bounded.next < bounded.ends else None
+
+
+def _bounded(delivery: ChannelDelivery, expires: float | None) -> ChannelDelivery:
+    return attrs.evolve(delivery, ends=min(delivery.next + LONGEST_AGE, expires or math.inf))
 
 
 def about_given_up(lost: ChannelDelivery, channel: str, now: float) -> ChannelDelivery:

@@ -61,7 +61,7 @@ class NoticeRows:
     def of(cls, config: NotifyConfig | None) -> NoticeRows:
         channels = () if config is None else config.channels
         wanted = {kind for kind in _KINDS if any(each.wants(kind) for each in channels)}
-        if "approval.expiring" in wanted:  # its delivery is made with that of the request
+        if wanted & {"approval.expiring", "approval.escalated"}:  # made with the delivery of the request
             wanted.add("approval.requested")
         return cls(frozenset(wanted))
 

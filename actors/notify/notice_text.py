@@ -7,7 +7,7 @@ on lock screens. What it is about may be gone or over by then:
     found                        result
     ===========================  =======================================================================
     a request that is decided    None: nothing is sent that is no longer true
-    a conversation is gone       the notification says only that
+    a conversation is gone       the notification says only that; of a reminder or an escalation, None
     its approval is damaged      the notification says only that, and which one it is
     anything else                the fields of its kind, and a line of text
     ===========================  =======================================================================
@@ -28,7 +28,9 @@ from .delivery import ChannelDelivery
 
 GONE = "Its conversation was deleted."
 DAMAGED = "It is damaged in the journal and cannot be read."
-_WAITING = ("approval.requested", "approval.expiring")
+_REPEATED = ("approval.reminded", "approval.escalated")
+"""Of these, nothing is told when the conversation is gone."""
+_WAITING = ("approval.requested", "approval.expiring", *_REPEATED)
 _OF_APPROVAL = {"tool": "tool_name", "server": "server", "node": "node", "rule": "rule"}
 """The fields of a notification about an approval, and their names in the question."""
 _LONGEST = 200
@@ -36,6 +38,8 @@ _LONGEST = 200
 
 _TEXTS: Mapping[str, str] = {
     "approval.requested": "An approval waits",
+    "approval.reminded": "An approval still waits",
+    "approval.escalated": "An approval has waited too long",
     "approval.expiring": "An approval is about to expire",
     "approval.expired": "An approval has expired",
     "approval.resolved": "An approval was decided",
@@ -89,7 +93,7 @@ def said(delivery: ChannelDelivery, found: Found, agent: str, page: str | None) 
             return {**head, "conversation_id": delivery.stream}
     head["conversation_id"] = delivery.stream
     if not found.exists:
-        return {**head, "gone": True, "text": f"{head['text']}. {GONE}"}
+        return _gone(delivery, head)
     if found.is_damaged:
         damaged = {"approval_id": delivery.approval, "damaged": True}
         return {**head, **damaged, "text": f"{head['text']}. {DAMAGED}"}
@@ -102,7 +106,7 @@ def _about_approval(
     delivery: ChannelDelivery, question: Question | None, head: dict[str, Any], page: str | None
 ) -> Mapping[str, Any] | None:
     if question is None:
-        return {**head, "gone": True, "text": f"{head['text']}. {GONE}"}
+        return _gone(delivery, head)
     if delivery.kind in _WAITING and question.state != "pending":
         return None
     fields = {name: visible(value[:_LONGEST]) for name, value in approval_fields(question).items()}
@@ -117,10 +121,18 @@ def _about_approval(
     by = (question.decision or {}).get("decided_by")
     if isinstance(by, str):
         about["decided_by"] = visible(by[:_LONGEST])
+    if delivery.reminder:
+        about["reminder"] = delivery.reminder
     if page is not None:
         about["url"] = f"{page}/#/approvals/{question.id}"
     tool = f" ({fields['tool']})" if "tool" in fields else ""
     return {**head, **about, "text": f"{head['text']}{tool}"}
+
+
+def _gone(delivery: ChannelDelivery, head: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    if delivery.kind in _REPEATED:
+        return None
+    return {**head, "gone": True, "text": f"{head['text']}. {GONE}"}
 
 
 def _about_run(event: Event | None, intent: Event | None, head: dict[str, Any]) -> Mapping[str, Any]:

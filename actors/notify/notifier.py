@@ -45,7 +45,15 @@ from ..gate.halt import Halts
 from ..log.writer.observer import Observer
 from ..log.writer.topics import NOTICES
 from ..servers.health import PartHealth
-from .delivery import LONGEST_AGE, ChannelDelivery, about_given_up, delivery_of, pause
+from .delivery import (
+    ChannelDelivery,
+    about_given_up,
+    delivery_of,
+    first_kind,
+    next_reminder,
+    of_request,
+    pause,
+)
 from .delivery_store import KIND, ClaimLost, DeliveryStore, read_deliveries
 from .notice_rows import Notice
 from .notice_text import Found, approval_fields, said
@@ -210,23 +218,28 @@ class Notifier:
         """The deliveries of a row to a channel. `changed` are those of earlier rows of the same commit."""
         if not matches(channel, question):
             return ()
-        found = [delivery_of(notice, channel.name, at)] if channel.wants(notice.kind) else []
-        if notice.kind != "approval.requested":
-            waiting = self._waiting(found[0], changed) if found and channel.after else ()
-            # The channel has not been told of the approval, and its time had not come.
-            is_untold = any(each.kind == "approval.requested" and not each.attempts for each in waiting)
-            early = "it was over before its time"
-            return [each.ended("overtaken", early, self._wall()) for each in found] if is_untold else found
-        expires = None if question is None else question.expires
-        late = [attrs.evolve(each, next=at + channel.after) for each in found]
-        if channel.wants("approval.expiring") and expires is not None:
-            left = expires - at
-            soon = delivery_of(notice, channel.name, at, "approval.expiring")
-            late.append(attrs.evolve(soon, next=expires - min(channel.before_expiry, left / 2)))
-        bounded = [
-            attrs.evolve(each, ends=min(each.next + LONGEST_AGE, expires or math.inf)) for each in late
-        ]
-        return [each for each in bounded if each.next < each.ends or each.next == at]
+        if notice.kind == "approval.requested":
+            expires = None if question is None else question.expires
+            return of_request(notice, at, channel, expires, self._escalates(at, channel, question))
+        if not channel.wants(notice.kind):
+            return ()
+        found, first = delivery_of(notice, channel.name, at), first_kind(channel)
+        waiting = self._waiting(found, changed) if first else ()
+        # The channel has not been told of the approval, and its time had not come.
+        is_untold = any(each.kind == first and not each.attempts for each in waiting)
+        early = "it was over before its time"
+        return [found.ended("overtaken", early, self._wall()) if is_untold else found]
+
+    def _escalates(self, at: float, channel: ChannelConfig, question: Question | None) -> float | None:
+        """The time at which an approval of this time is escalated to a channel: the earliest of any."""
+        return min(
+            (
+                at + each.escalate_after
+                for each in self.channels
+                if each.escalate_after and channel.name in each.escalate_to and matches(each, question)
+            ),
+            default=None,
+        )
 
     def _waiting(
         self, new: ChannelDelivery, changed: Mapping[str, ChannelDelivery]
@@ -243,7 +256,7 @@ class Notifier:
         self, new: ChannelDelivery, changed: Mapping[str, ChannelDelivery]
     ) -> Mapping[str, ChannelDelivery]:
         """What a delivery replaces: the pending ones about the same, of earlier events."""
-        if new.kind == "approval.expiring":  # made with the request
+        if new.kind in ("approval.expiring", "approval.escalated"):  # made with the request
             return {}
         now, older = self._wall(), self._waiting(new, changed)
         return {each.id: each.ended("overtaken", f"by {new.kind}", now) for each in older}
@@ -292,8 +305,9 @@ class Notifier:
     # ------------------------------------------------------------------- ends
 
     async def end(self, delivery: ChannelDelivery) -> None:
-        """Store the end of a delivery. That one was given up is told to the other channels."""
-        new = [delivery]
+        """Store the end of a delivery, and the reminder that follows it. That one was given up is told to
+        the other channels."""
+        new = [delivery, *await self._reminder_after(delivery)]
         if delivery.state == "given_up":
             self.observer.notified(delivery.channel, "given_up")
             logger.warning("a notification to channel %r was given up: %s", delivery.channel, delivery.why)
@@ -301,6 +315,14 @@ class Notifier:
         await self._store.write(new)
         for each in new[1:]:
             self._queues[each.channel].wake()
+
+    async def _reminder_after(self, ended: ChannelDelivery) -> Sequence[ChannelDelivery]:
+        channel = self._queues[ended.channel].config
+        if channel.remind_every is None or not ended.approval:
+            return ()
+        question, _ = await self._question(ended.approval)
+        found = next_reminder(ended, channel, question, self._wall())
+        return () if found is None or found.id in self._store.all else (found,)
 
     def _telling_others(self, lost: ChannelDelivery) -> Sequence[ChannelDelivery]:
         kind, now = "notification.given_up", self._wall()
@@ -408,14 +430,18 @@ class _ChannelQueue:
     @property
     def health(self) -> PartHealth:
         state = "unreachable" if self._error else "reached" if self._was_reached else "unknown"
-        return PartHealth(self._channel.config.name, state, self._error or None)
+        return PartHealth(self.config.name, state, self._error or None)
+
+    @property
+    def config(self) -> ChannelConfig:
+        return self._channel.config
 
     def wake(self) -> None:
         """There is a new delivery."""
         self._changed.set()
 
     async def run(self) -> None:
-        store, name = self._notifier.store, self._channel.config.name
+        store, name = self._notifier.store, self.config.name
         self._is_gone, self._not_before = False, 0.0  # a person may have asked for a retry
         while True:
             self._changed = trio.Event()

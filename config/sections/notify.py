@@ -10,6 +10,8 @@ from ..described.shape import About, about, default
 
 NoticeKind: TypeAlias = Literal[
     "approval.requested",
+    "approval.reminded",
+    "approval.escalated",
     "approval.expiring",
     "approval.expired",
     "approval.resolved",
@@ -86,6 +88,27 @@ class ChannelConfig:
         "when half of its time has passed.",
         minimum=1,
         maximum=_MONTH,
+    )
+    remind_every: float | None = default(
+        None,
+        "Seconds after which `approval.reminded` tells the channel again of an approval that still waits, at "
+        "most 50 times. Default: never.",
+        minimum=60,
+        maximum=_MONTH,
+    )
+    escalate_after: float | None = default(
+        None,
+        "Seconds that an approval has to wait before `approval.escalated` tells the channels of "
+        "`escalate_to`.",
+        minimum=1,
+        maximum=_MONTH,
+        needs="escalate_to",
+    )
+    escalate_to: tuple[str, ...] = default(
+        (),
+        "Names of the channels that are told of an approval that has waited for `escalate_after`, if it "
+        "matches their filters, too.",
+        needs="escalate_after",
     )
 
     def wants(self, kind: str) -> bool:

@@ -23,29 +23,38 @@ notify:
       webhook: https://h/in?key=${{KEY}}
       secrets: ["{KEY}", "${{KEY}}"]
       to_private: true
-      events: [approval.requested, run.failed]
+      events: [approval.requested, approval.reminded, run.failed]
       server: files
       tool: "*_delete"
       node: writer
       rule: "*wipe*"
       after: 60
       before_expiry: 10
+      remind_every: 600
+      escalate_after: 900
+      escalate_to: [lead]
+    lead:
+      webhook: https://h/lead
+      secrets: ["${{KEY}}"]
 """
     notify = load(text, {"KEY": KEY}).notify
     assert notify is not None
-    [channel] = notify.channels
+    channel, _ = notify.channels
     assert channel == ChannelConfig(
         name="ops",
         webhook=f"https://h/in?key={KEY}",
         secrets=(KEY, KEY),
         to_private=True,
-        events=("approval.requested", "run.failed"),
+        events=("approval.requested", "approval.reminded", "run.failed"),
         server="files",
         tool="*_delete",
         node="writer",
         rule="*wipe*",
         after=60.0,
         before_expiry=10.0,
+        remind_every=600.0,
+        escalate_after=900.0,
+        escalate_to=("lead",),
     )
     assert KEY not in repr(channel)
     assert load("name: a").notify is None
@@ -95,6 +104,55 @@ def test_what_is_refused(problems: Problems, channel: str, code: str, expected: 
     assert [each.code for each in found] == [code]
     if expected is not None:
         assert placed(found[0]).startswith(expected)
+
+
+AFTER = "escalate_after: 900, escalate_to: "
+
+
+@pytest.mark.parametrize(
+    ("channels", "code", "place"),
+    [
+        ("ops: {OPS, remind_every: 59}", "out_of_range", "notify.channels.ops.remind_every: "),
+        ("ops: {OPS, remind_every: soon}", "wrong_type", "notify.channels.ops.remind_every: "),
+        (
+            "ops: {OPS, remind_every: 600, events: [approval.requested]}",
+            "conflicting_keys",
+            "notify.channels.ops.remind_every: events has no approval.reminded",
+        ),
+        ("ops: {OPS, escalate_after: 0, escalate_to: [b]}, b: {OPS}", "out_of_range", None),
+        (
+            "ops: {OPS, escalate_after: 9}",
+            "conflicting_keys",
+            "notify.channels.ops.escalate_after: escalate_after belongs to escalate_to",
+        ),
+        (
+            "ops: {OPS, escalate_to: [b]}, b: {OPS}",
+            "conflicting_keys",
+            "notify.channels.ops.escalate_to: escalate_to belongs to escalate_after",
+        ),
+        (
+            f"ops: {{OPS, {AFTER}[laed]}}, lead: {{OPS}}",
+            "unknown_channel",
+            'notify.channels.ops.escalate_to[0]: no channel is called "laed" (did you mean "lead"?)',
+        ),
+        (f"ops: {{OPS, {AFTER}[ops]}}", "conflicting_keys", "notify.channels.ops.escalate_to[0]: "),
+        (
+            f"ops: {{OPS, {AFTER}[b]}}, b: {{OPS, events: [approval.requested]}}",
+            "conflicting_keys",
+            "notify.channels.ops.escalate_to[0]: ",
+        ),
+        (f"ops: {{OPS, {AFTER}[]}}", "empty_list", None),
+    ],
+)
+def test_reminders_and_escalations_that_nobody_would_hear_of_are_refused(
+    problems: Problems, channels: str, code: str, place: str | None
+) -> None:
+    found = problems(f"notify:\n  channels: {{{channels.replace('OPS', OPS)}}}")
+    assert [each.code for each in found][:1] == [code]
+    if place is not None:
+        line, column, text = placed(found[0]).split(":", 2)
+        assert (line, text.strip()[: len(place)]) == ("2", place)
+        assert int(column) > len("  channels: ")
 
 
 def test_names_are_unique(problems: Problems) -> None:

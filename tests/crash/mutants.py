@@ -2202,6 +2202,7 @@ REPLAYS = (
 )
 
 NOTIFIER = "tests/actors/notify/test_notifier.py"
+REMINDERS = "tests/actors/notify/test_reminders.py"
 DELIVERIES = "tests/actors/notify/test_delivery_store.py"
 WEBHOOKS = "tests/gateway/test_notification_routes.py"
 TOLD = killed(MATRIX, "channels are told of an approval and its decision")
@@ -2278,6 +2279,60 @@ NOTIFICATIONS = (
             ),
         ),
         (NOTIFIER,),
+    ),
+    Mutant(
+        "notifications: a reminder has the same id as the one before it",
+        (
+            Edit(
+                "actors.notify.delivery:next_reminder",
+                "_id(last.id, 'approval.reminded', channel.name)",
+                "_id(last.approval, 'approval.reminded', channel.name)",
+            ),
+        ),
+        (REMINDERS,),
+    ),
+    Mutant(
+        "notifications: no reminder follows",
+        (
+            Edit(
+                "actors.notify.notifier:Notifier.end",
+                "[delivery, *await self._reminder_after(delivery)]",
+                "[delivery]",
+            ),
+        ),
+        (REMINDERS,),
+    ),
+    Mutant(
+        "notifications: an approval is escalated although the filters of its channel leave it out",
+        (
+            Edit(
+                "actors.notify.notifier:Notifier._escalates",
+                "matches(each, question)",
+                "True",
+            ),
+        ),
+        (REMINDERS,),
+    ),
+    Mutant(
+        "notifications: a channel is told of a decision whose approval was never escalated to it",
+        (
+            Edit(
+                "actors.notify.notifier:Notifier._made",
+                "each.kind == first and (not each.attempts)",
+                "False",
+            ),
+        ),
+        (REMINDERS,),
+    ),
+    Mutant(
+        "notifications: reminders have no end",
+        (Edit("actors.notify.delivery:next_reminder", "last.reminder >= MOST_REMINDERS", "False"),),
+        (REMINDERS,),
+    ),
+    Mutant(
+        "notifications: a deleted conversation is told again",
+        (Edit("actors.notify.notice_text:_gone", "delivery.kind in _REPEATED", "False"),),
+        (REMINDERS,),
     ),
     Mutant(
         "notifications: a member without the claim overwrites deliveries",

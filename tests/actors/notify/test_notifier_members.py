@@ -14,7 +14,7 @@ from trio.testing import MockClock
 from stopgo.actors.agent.agent import Agent
 from stopgo.actors.agent.open_agent import open_agent
 from stopgo.actors.common.bounded_post import NotDelivered
-from stopgo.actors.notify import notifier
+from stopgo.actors.notify import delivery
 from stopgo.runtime.journal.memory.memory_journal import MemoryJournal
 from stopgo.runtime.journal.postgres.journal import open_postgres
 from tests.actors.notify.fake_channels import FakeChannels, channel
@@ -81,7 +81,7 @@ async def test_another_member_goes_on_after_a_death(tmp_path: Path, autojump_clo
 async def test_deliveries_to_a_channel_of_a_newer_file_are_left_to_its_members(
     tmp_path: Path, autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(notifier, "LONGEST_AGE", 300.0)
+    monkeypatch.setattr(delivery, "LONGEST_AGE", 300.0)
     members, channels = Members(tmp_path, MemoryJournal(wall, lease=LEASE)), FakeChannels()
     for name in ("a", "new", "old", "later"):
         tell(members.world(name), channels)
@@ -109,6 +109,27 @@ async def test_deliveries_to_a_channel_of_a_newer_file_are_left_to_its_members(
     async with members.agents("a") as [agent]:
         await trio.sleep(400)
         assert sorted(await states(agent)) == ["arrived", "given_up"]
+
+
+async def test_reminders_go_on_at_another_member_with_the_next_number(
+    tmp_path: Path, autojump_clock: MockClock
+) -> None:
+    members, channels = Members(tmp_path, MemoryJournal(wall, lease=LEASE)), FakeChannels()
+    for name in "ab":
+        world = members.world(name)
+        tell(world, channels)
+        reminded = channel(events=["approval.requested", "approval.reminded"], remind_every=60)
+        world.settings["notify"] = {"channels": {"ops": reminded}}
+    async with members.agents("a", "b") as (_, b):
+        await b.start_conversation("go")
+        await trio.sleep(130)
+        members.members["a"].suspended += 2 * LEASE
+        journal: Any = members.members["a"].world.journal
+        journal.renew = journal.notes = never
+        await trio.sleep(150)
+        told = [each.data.get("reminder", 0) for each in channels.told]
+        assert told == [0, 1, 2, 3, 4]
+        assert len({each.id for each in channels.told}) == 5
 
 
 @pytest.fixture
