@@ -33,20 +33,23 @@ async def follow(
 
     The generator ends when the agent has stopped (a slow reader finds the remaining events in the journal),
     and after ``conversation.deleted``. That event is not stored; its seq follows the last one, and its time
-    is when the deletion was noticed. Close the generator (`contextlib.aclosing`) when leaving it early.
+    is when the deletion was noticed: perhaps after the conversation was created again, which another member
+    may do between two reads. Close the generator (`contextlib.aclosing`) when leaving it early.
     """
-    cursor = after
+    cursor, created = after, None
     early: AnyDelta | None = None  # a delta that arrived before the events that it follows
     # The subscription drops live events of a slow reader, which are then read from the journal.
     with bus.subscribe(ConversationTopic(conversation)) as live:
         while (read := await _read(journal, conversation, cursor, live)) is not None:
-            page, gone = read
-            for event in page:
+            page, now = read
+            created = now if created is None else created
+            gone = now is None or now != created
+            for event in () if gone and now is not None else page:
                 cursor = event.seq
                 yield event
-            if len(page) == PAGE:
+            if len(page) == PAGE and not gone:
                 continue
-            if gone:  # deleted before the subscription
+            if gone:  # deleted before the subscription, or by another member
                 yield _deleted(conversation, cursor, wall())
                 return
             if early is not None and early.after == cursor:
@@ -69,11 +72,13 @@ async def follow(
 
 async def _read(
     journal: Journal, conversation: str, cursor: int, live: Subscription
-) -> tuple[Sequence[Event], bool] | None:
-    """The next stored events, and whether the conversation is gone. None: the journal is closed."""
+) -> tuple[Sequence[Event], float | None] | None:
+    """The next stored events, and then the time at which the conversation was created; None if it is gone.
+    None: the journal is closed."""
     try:
         page = await journal.events_since(conversation, cursor, PAGE)
-        return page, not page and await journal.row(conversation) is None
+        row = await journal.row(conversation)
+        return page, None if row is None else row.created
     except JournalError:
         if live.ended:  # the agent has stopped, and then closed the journal
             return None

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
+from contextlib import aclosing
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -138,6 +140,40 @@ async def test_commands_replies_and_deletions_are_noticed(
         assert seen[-1] == "conversation.deleted"
         assert seen.count("run.finished") == 2
         assert len(seen) == len(set(enumerate(seen)))
+
+
+async def test_reader_notices_that_the_conversation_was_deleted_and_created_again(
+    tmp_path: Path, autojump_clock: MockClock
+) -> None:
+    """Both were done before it has looked: only the time of the creation differs."""
+    reads = count()
+    members = Members(tmp_path, MemoryJournal(lambda: wall() + next(reads) / 1e6, lease=LEASE, member="a"))
+    seen: list[str] = []
+    async with members.agents("a", "b") as (a, b):
+        id = (await a.start_conversation(key="k")).conversation.id
+
+        async def read() -> None:
+            async with aclosing(b.events(id)) as stream:
+                async for event in stream:
+                    seen.append(event.type)
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(read)
+            await wait_all_tasks_blocked()
+            journal: Any = members.members["b"].world.journal
+            events_since, looks = journal.events_since, trio.Event()
+
+            async def later(*about: Any) -> Any:
+                await looks.wait()
+                return await events_since(*about)
+
+            journal.events_since = later
+            await a.delete(id)
+            assert (await a.start_conversation("go", key="k")).conversation.id == id
+            looks.set()
+            await trio.sleep(3 * POLL)
+            nursery.cancel_scope.cancel()
+    assert seen == ["conversation.created", "conversation.deleted"]
 
 
 async def test_poll_reads_only_what_has_changed(

@@ -2203,6 +2203,7 @@ REPLAYS = (
 
 NOTIFIER = "tests/actors/notify/test_notifier.py"
 REMINDERS = "tests/actors/notify/test_reminders.py"
+NOTIFIER_MEMBERS = "tests/actors/notify/test_notifier_members.py"
 DELIVERIES = "tests/actors/notify/test_delivery_store.py"
 WEBHOOKS = "tests/gateway/test_notification_routes.py"
 TOLD = killed(MATRIX, "channels are told of an approval and its decision")
@@ -2355,6 +2356,17 @@ NOTIFICATIONS = (
             ),
         ),
         (DELIVERIES,),
+    ),
+    Mutant(
+        "notifications: a member with an older file gives up what is for a newer channel",
+        (
+            Edit(
+                "actors.notify.notifier:Notifier._give_up_removed",
+                "not self._is_shared or each.ends <= now",
+                "True",
+            ),
+        ),
+        (NOTIFIER_MEMBERS,),
     ),
     Mutant(
         "notifications: a channel reaches private addresses",
