@@ -43,7 +43,7 @@ class Occasion:
 class Settled:
     """The outcome that a decision gives to its call, without sending it."""
 
-    state: Literal["rejected", "expired", "finished"]
+    state: Literal["rejected", "expired", "finished", "answered"]
     text: str
     """The result for the model and for readers of the conversation."""
     is_error: bool = True

@@ -18,7 +18,7 @@ from .description import describe, describe_proxy, quoted
 from .elicitation_approval import Accept, CancelForm, Decline, ElicitationQuestion
 from .outcome_approval import Done, Failed, OutcomeQuestion, Retry
 from .tool_approval import ToolQuestion
-from .yes_or_no import Approved, Rejected, YesOrNo
+from .yes_or_no import Approved, Rejected, Respond, YesOrNo
 
 _NOT_SENT = attrs.fields_dict(Decided).keys() - {"reason", "decided_by"}
 """Fields of a decision that are not sent to another agent, which learns only who decided here."""
@@ -150,6 +150,11 @@ class ProxyQuestion(YesOrNo):
 
     async def decision_in(self, words: Mapping[str, Any], *, pending: bool) -> Decided:
         decision = await super().decision_in(words, pending=pending)
+        if isinstance(decision, Respond):
+            text = "a question of another agent takes no text in place of the result"
+            raise AgentError(
+                "decision_required", text, hint=f"Answer it at {self.agents[-1]}, or say yes or no."
+            )
         if pending and decision.agrees and self.unshown is not None:
             text = f"the question cannot be approved: {self.unshown}"
             raise AgentError("may_not_approve", text, hint=f"Reject it, or decide it at {self.agents[-1]}.")

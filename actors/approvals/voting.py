@@ -1,8 +1,10 @@
 """The rights to decide an approval that has a requirement, and the decisions that are votes. Pure.
 
-A yes is a decision that lets something happen: an approval or a retry. A person is a principal whose
-credential names one; a relay is none, because it passes on the words of others. Two names that people take
-for the same one are those of one person (`runtime/same_name.py`). The first rule that matches applies:
+A yes is a decision that lets something happen: an approval or a retry. A response is the text that a model
+gets in place of a result: one is enough, as one rejection is, but of somebody who might approve. A person is
+a principal whose credential names one; a relay is none, because it passes on the words of others. Two names
+that people take for the same one are those of one person (`runtime/same_name.py`). The first rule that
+matches applies:
 
     ====  =====================================================  =========================================
     rule  the decision                                           the result
@@ -10,14 +12,14 @@ for the same one are those of one person (`runtime/same_name.py`). The first rul
     1     names the hash of something that is no longer shown    ``subject_changed``
     2     is about an approval without a requirement             it decides
     3     is of a principal that `approvers` does not list       ``role_required``
-    4     is no yes                                              it decides
+    4     is no yes and no response                              it decides
     5     comes without authentication, or with a credential     ``may_not_approve``
           that has become invalid
     6     is of the requester, or the requester is unknown or    ``may_not_approve``
           no person, and `requester_may_approve` is false
     7     is of no person, and `quorum` or                       ``may_not_approve``
           `requester_may_approve` need one
-    8     meets a quorum of 1                                    it decides
+    8     is a response, or meets a quorum of 1                  it decides
     9     has no hash                                            ``subject_changed``
     10    otherwise                                              a vote, counted by the journal
     ====  =====================================================  =========================================
@@ -41,7 +43,7 @@ from .decided import Decided
 from .kinds import Approval
 from .outcome_approval import Retry
 from .requirement import Requirement
-from .yes_or_no import Approved
+from .yes_or_no import Approved, Respond
 
 
 def vote_of(
@@ -72,7 +74,7 @@ def vote_of(
             f"this approval needs {wanted}",
             details={"roles": list(requires.approvers)},
         )
-    if not is_yes(decision):  # 4
+    if not (is_yes(decision) or isinstance(decision, Respond)):  # 4
         return None
     voter = _entitled(approval, requires, principal, is_live)
     if not needs_votes:  # 8

@@ -1,16 +1,16 @@
-"""The base class of questions that are decided with yes or no."""
+"""The base class of questions that are decided with yes or no; those about tool calls also with a text."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeAlias, assert_never
 
 import attrs
 
 from ..common.errors import AgentError
 from .asked import Asked
 from .decided import Decided
-from .description import edits_text
+from .description import edits_text, shortened
 
 _YES_ACTIONS = frozenset({"approve", "approved", "yes"})
 _NO_ACTIONS = frozenset({"reject", "rejected", "no"})
@@ -40,12 +40,23 @@ class Rejected(Decided):
 
 
 @attrs.frozen(kw_only=True)
-class YesOrNo(Asked[Approved | Rejected]):
+class Respond(Decided):
+    """The decision to give the model a text as the result, in place of the call, which is not sent."""
+
+    marker: ClassVar = ("action", "respond")
+    result: str
+
+
+YesOrNoDecision: TypeAlias = Approved | Rejected | Respond
+
+
+@attrs.frozen(kw_only=True)
+class YesOrNo(Asked[YesOrNoDecision]):
     decisions: ClassVar[tuple[type[Any], ...]] = (Approved, Rejected)
-    field_names: ClassVar = ("approved", "action", "answer", "arguments")
+    field_names: ClassVar[tuple[str, ...]] = ("approved", "action", "answer", "arguments")
 
     @classmethod
-    def _parse(cls, words: Mapping[str, Any]) -> Approved | Rejected:
+    def _parse(cls, words: Mapping[str, Any]) -> YesOrNoDecision:
         if not _says_yes(words):
             return Rejected()
         arguments = words.get("arguments")
@@ -62,12 +73,19 @@ class YesOrNo(Asked[Approved | Rejected]):
             f"Please approve or reject using the approval UUID: {self.id}"
         )
 
-    def _decision_text(self, decision: Approved | Rejected) -> str:
-        if isinstance(decision, Rejected):
-            return "rejected"
-        if decision.arguments is None:
-            return "approved"
-        return f"approved, edited: {edits_text(self.tool_args, decision.arguments)}"
+    def _decision_text(self, decision: YesOrNoDecision) -> str:
+        match decision:
+            case Rejected():
+                return "rejected"
+            case Respond(result=result):
+                return f"answered: {shortened(result)}"
+            case Approved(arguments=None):
+                return "approved"
+            case Approved(arguments=edited):
+                assert edited is not None
+                return f"approved, edited: {edits_text(self.tool_args, edited)}"
+            case _:
+                assert_never(decision)
 
     def example(self) -> dict[str, Any]:
         return {"approved": True}

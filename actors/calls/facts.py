@@ -22,7 +22,7 @@ class CallApproval:
     id: str
     question: str
     """The key of the question in the run."""
-    state: Literal["pending", "approved", "rejected", "expired", "void"]
+    state: Literal["pending", "approved", "rejected", "answered", "expired", "void"]
     tool: str
     server: str
     facade: str | None

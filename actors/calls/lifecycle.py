@@ -7,8 +7,8 @@ have happened" if one of its attempts is open, or has an unknown outcome and no 
     ====  ===================================================  ============================================
     rule  the call                                             what comes next
     ====  ===================================================  ============================================
-    1     has ended, or its approval was rejected or has       `End`
-          expired
+    1     has ended, or its approval was rejected, or          `End`
+          answered with a text, or has expired
     2     is of class `once`, and its last attempt is open
           a. sent to another agent, which can be asked         continue with rule 5
           b. otherwise                                         `RecordUnknown`: it is not sent again unasked
@@ -103,6 +103,9 @@ from .steps import (
     Step,
 )
 
+_UNSENT = ("rejected", "answered", "expired")
+"""The approvals that end a call without sending it."""
+
 RESENDS = 1
 """The number of times that one process sends a call again after an unknown outcome, unless it is `once`."""
 
@@ -147,7 +150,7 @@ def _next(
     local: LocalState,
 ) -> Step:
     sent = record.sent
-    if record.ended or (approvals and approvals[-1].state in ("rejected", "expired")):  # 1
+    if record.ended or (approvals and approvals[-1].state in _UNSENT):  # 1
         return End()
     if sent is not None and (step := _before_the_gate(key, sent, local)) is not None:  # 2, 3, 4
         return step

@@ -79,6 +79,7 @@ class Questions:
             expires=self.scope.expires(),
             on_expiry=self.scope.policy_scope.policy.on_expiry,
             verdict=verdict,
+            was_sent=self.scope.log.run.calls[self.key].started is not None,
         )
 
     def _rejected_before(self, tool: Tool, arguments: Mapping[str, Any]) -> str | None:

@@ -11,7 +11,7 @@ from ..approvals.decided import Decided
 from ..approvals.elicitation_approval import answer_of
 from ..approvals.outcome_approval import Retry
 from ..approvals.tool_approval import ToolQuestion
-from ..approvals.yes_or_no import Approved
+from ..approvals.yes_or_no import Approved, Respond
 from ..log.fold.record import CallRecord, Run
 from ..log.words import keys
 from ..log.writer.log import ConversationLog
@@ -155,9 +155,11 @@ def _approval(approval: kinds.Approval, run: Run) -> CallApproval:
 
 def _state(
     approval: kinds.Approval, decision: Decided | None
-) -> Literal["pending", "approved", "rejected", "expired", "void"]:
+) -> Literal["pending", "approved", "rejected", "answered", "expired", "void"]:
     match approval.state:
         case "decided":
+            if isinstance(decision, Respond):
+                return "answered"
             return "approved" if isinstance(decision, Approved) else "rejected"
         case "pending" | "expired" | "void" as state:
             return state

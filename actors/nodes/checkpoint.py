@@ -9,7 +9,7 @@ from ...runtime.context import Behaviour, Context
 from ..approvals.checkpoint_approval import CheckpointQuestion, verdict_text
 from ..approvals.decided import CANCELLED, EXPIRED, Expired
 from ..approvals.requirement import requirement_of
-from ..approvals.yes_or_no import Approved
+from ..approvals.yes_or_no import Approved, Respond
 from ..common.errors import NodeFailed
 from ..gate.gate import descend
 from ..log.words import keys
@@ -32,6 +32,7 @@ def checkpoint(spec: CheckpointNode, scope: RunScope) -> Behaviour[Execute]:
             no = not isinstance(decision, Approved)
             if no and policy_scope.ends_on_reject:
                 return NodeEnd(EXPIRED if isinstance(decision, Expired) else CANCELLED, rejected=True)
+            assert not isinstance(decision, Respond), "only tool calls are answered with a text"
             return NodeEnd(verdict_text(decision))
 
         await execute_once(ctx, run)

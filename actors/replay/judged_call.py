@@ -97,7 +97,7 @@ class JudgedCall:
     @property
     def was_refused(self) -> bool:
         """Whether a person did not want the call as it was."""
-        return self.call.answer == "rejected" or self.call.edited is not None
+        return self.call.answer in ("rejected", "answered") or self.call.edited is not None
 
     @property
     def lets_refused_run(self) -> bool:

@@ -55,7 +55,9 @@ MOST_NAMED = 20
 _END_OF_TIME = 253_402_300_800.0
 """The end of the year 9999, the last one that a time can be shown in."""
 
-Answer: TypeAlias = Literal["approved", "edited", "rejected", "expired", "void", "pending", "unknown"]
+Answer: TypeAlias = Literal[
+    "approved", "edited", "rejected", "answered", "expired", "void", "pending", "unknown"
+]
 
 _STEP = re.compile(r'\{"key":"([^"\\]*)","kind":"([a-z]+)"')
 
@@ -336,9 +338,11 @@ def _decide(call: RecordedCall, event: StoredEvent, body: Mapping[str, Any]) -> 
                     call.answer = "approved" if call.edited is None else "edited"
                 case {"approved": False}:
                     call.answer = "rejected"
+                case {"action": "respond"}:
+                    call.answer = "answered"
                 case _:
                     call.answer = "unknown"
-                    raise ValueError("the decision is neither an approval nor a rejection")
+                    raise ValueError("the decision is neither an approval, a rejection nor a response")
     call.waited = event.at - call.at
 
 

@@ -71,7 +71,7 @@ class CallFigures:
             self.actions["ask" if call.facts.held else call.facts.action] += 1
         if call.answer is not None:
             self.answers[call.answer] += 1
-            if call.waited is not None and call.answer in ("approved", "edited", "rejected"):
+            if call.waited is not None and call.answer in ("approved", "edited", "rejected", "answered"):
                 self.waits.append(max(0.0, call.waited))
 
 

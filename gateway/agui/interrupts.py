@@ -3,6 +3,7 @@
 | question | reason of the interrupt | payload of the answer | the answer `cancelled` |
 |---|---|---|---|
 | tool call, also of a remote agent | `tool_call` | `{"approved", "editedArgs"?, "reason"?}` | rejects |
+| own tool call | `tool_call` | the same, or `{"action": "respond", "result", "reason"?}` | rejects |
 | checkpoint, or remote question | `confirmation` | the same without edits, or a boolean | rejects |
 | elicitation | `input_required` | the content of the form | decides `cancel` |
 | unknown outcome | `stopgo:outcome_unknown` | `{"action", "result"?, "reason"?}` | decides nothing |
@@ -88,8 +89,11 @@ def decision_in(entry: ResumeEntry, asked: Asked[Any]) -> Mapping[str, Any] | No
             return {"approved": False}
         case _ if isinstance(payload, bool):
             return {"approved": payload}
-        case _:
-            return _given(fields, approved="approved", editedArgs="arguments", reason="reason", hash="hash")
+        case other:
+            names = {"approved": "approved", "editedArgs": "arguments", "reason": "reason", "hash": "hash"}
+            if isinstance(other, ToolQuestion):
+                names |= {"action": "action", "result": "result"}
+            return _given(fields, **names)
 
 
 def _given(fields: Mapping[str, Any], **names: str) -> dict[str, Any]:

@@ -51,6 +51,7 @@ _REFUSED = frozenset(
         "invalid_request",
         "may_not_approve",
         "subject_changed",
+        "unknown_field",
     }
 )
 """Errors that reject an answer and leave its interrupt open."""

@@ -54,6 +54,7 @@ _FIGURES: Mapping[str, Any] = {
     "approved": 1,
     "edited": 0,
     "rejected": 1,
+    "answered": 0,
     "expired": 0,
     "median_wait_seconds": 42.5,
 }

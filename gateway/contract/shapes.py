@@ -91,10 +91,10 @@ class Decision(Shape):
     """The accepted answer to an approval."""
 
     approved: bool | None = maybe("Yes or no. Absent if `action` holds the decision.")
-    action: str | None = maybe("`retry`, `done`, `failed`, `accept`, `decline` or `cancel`.")
+    action: str | None = maybe("`respond`, `retry`, `done`, `failed`, `accept`, `decline` or `cancel`.")
     arguments: Json | None = maybe("The edited arguments.")
     content: Json | None = maybe("The answer to a server's question.")
-    result: str | None = maybe("With `done`: the result of the call.")
+    result: str | None = maybe("With `done`: the result of the call. With `respond`: the text in its place.")
     reason: str | None = maybe("The reason that the person gave.")
     decided_by: str | None = maybe(
         "The principal that decided. Without authentication, the name that the client gave, unverified."
@@ -188,9 +188,10 @@ class DecisionRequest(Shape):
     """A decision about an approval.
 
     For `tool`, `proxy` and `checkpoint`: `answer` takes precedence over `action`, and `action` over
-    `approved`; case does not matter. For `outcome_unknown` only `action`: `retry`, `done` or `failed`. For
-    `elicitation` only `action`: `accept`, `decline` or `cancel`. A `proxy` whose `remote_kind` is one of
-    the last two kinds takes the words of that kind.
+    `approved`; case does not matter. For `tool` also the `action` `respond`, with a `result`: the call is not
+    sent, and the model gets the text in place of its result. For `outcome_unknown` only `action`: `retry`,
+    `done` or `failed`. For `elicitation` only `action`: `accept`, `decline` or `cancel`. A `proxy` whose
+    `remote_kind` is one of the last two kinds takes the words of that kind.
     """
 
     SCHEMA: ClassVar = {"additionalProperties": False, "minProperties": 1}
@@ -198,7 +199,7 @@ class DecisionRequest(Shape):
     approved: bool | None = maybe("Yes or no.")
     action: str | None = maybe(
         "A word; the valid words depend on the kind of the approval.",
-        examples=["approve", "reject", "retry", "done", "failed", "accept", "decline", "cancel"],
+        examples=["approve", "reject", "respond", "retry", "done", "failed", "accept", "decline", "cancel"],
     )
     answer: str | None = maybe("A word for yes or no.", examples=["yes", "no"])
     arguments: Json | None = maybe("Replaces the shown arguments in full.")
@@ -208,7 +209,10 @@ class DecisionRequest(Shape):
         "The `hash` of the approval as it was shown. A yes needs it if the `quorum` is above 1.",
         maxLength=MAX_TEXT,
     )
-    result: str | None = maybe("With `done`: the result of the call.")
+    result: str | None = maybe(
+        "With `done`: the result of the call. With `respond`: the text that the model gets in place of the "
+        "call, up to 4000 characters."
+    )
     content: Json | None = maybe("With `accept`: the answer to `input_schema`; defaults may be omitted.")
 
 

@@ -215,6 +215,7 @@ class _CallFigures(Shape):
     approved: int = about("Calls that people approved as they were.")
     edited: int = about("Calls that people approved with other arguments.")
     rejected: int = about("Calls that people rejected.")
+    answered: int = about("Calls that people answered with a text, so that they were not sent.")
     expired: int = about("Calls that were not decided in time.")
     median_wait_seconds: float | None = maybe("Half of the decisions took no longer. Absent without any.")
 
@@ -302,9 +303,9 @@ class PolicyCall(Shape):
     anew: Mapping[str, Any] | None = maybe("The facts of the last question to people, if they are others.")
     asked: int = about("Number of questions to people whether it may run.")
     requires: Mapping[str, Any] | None = maybe("Who had to approve it.")
-    answer: Literal["approved", "edited", "rejected", "expired", "void", "pending", "unknown"] | None = maybe(
-        "What people decided. Absent if nobody was asked."
-    )
+    answer: (
+        Literal["approved", "edited", "rejected", "answered", "expired", "void", "pending", "unknown"] | None
+    ) = maybe("What people decided. Absent if nobody was asked.")
     waited: float | None = maybe("Seconds from the first question to the decision.")
     edited: Mapping[str, Any] | None = maybe("The arguments as a person has edited them.")
     after_damage: bool = about("Whether an earlier event of the conversation cannot be read.")
@@ -342,8 +343,8 @@ class PolicyReplay(Shape):
     summary: Mapping[str, Any] | None = maybe("As `stopgo policy replay --json` prints it.")
     listed: Mapping[str, Any] | None = maybe(
         "The newest calls that matter, at most 20 of each group, as `stopgo policy replay --json` prints "
-        "them, with masked arguments: `refused`, a person rejected or edited the call, and it would run; "
-        "`loosened`, the verdict is less strict; `tightened`, it is stricter."
+        "them, with masked arguments: `refused`, a person rejected, answered or edited the call, and it "
+        "would run; `loosened`, the verdict is less strict; `tightened`, it is stricter."
     )
 
 

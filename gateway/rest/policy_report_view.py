@@ -80,6 +80,9 @@ def _figures(found: CallFigures) -> Mapping[str, Any]:
         "hits_7d": week,
         "hits_30d": month,
         "last_hit": timestamp(found.last) if found.last else None,
-        **{answer: found.answers[answer] for answer in ("approved", "edited", "rejected", "expired")},
+        **{
+            answer: found.answers[answer]
+            for answer in ("approved", "edited", "rejected", "answered", "expired")
+        },
         "median_wait_seconds": None if wait is None else round(wait, 3),
     }

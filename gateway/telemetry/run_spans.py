@@ -329,16 +329,17 @@ def _unsent_call(now: _Moment, event: e.StepFinished, end: NotSent, with_content
 
 
 def _refused(now: _Moment, event: e.ApprovalEnd, applied: float, with_content: bool) -> Sequence[Span]:
-    """Of a call that ends because a person rejects it, or nobody decides in time: from the decision, until
-    the run takes it."""
+    """Of a call that ends because a person rejects or answers it, or nobody decides in time: from the
+    decision, until the run takes it."""
     asked, outcome = now.conversation.approvals[event.id].asked, outcome_of(event)
-    if not isinstance(asked, ToolQuestion) or outcome not in ("rejected", "expired"):
+    if not isinstance(asked, ToolQuestion) or outcome not in ("rejected", "answered", "expired"):
         return []
     attributes: Attributes = {"stopgo.server": asked.server, **_why(asked.verdict)}
     if with_content:
         attributes["gen_ai.tool.call.arguments"] = content.as_json(asked.tool_args)
+    error = None if outcome == "answered" else outcome
     key, tool, decided, now = f"{asked.key}/0", asked.tool_name, now.at, attrs.evolve(now, at=applied)
-    return [_call(now, asked.key, key, tool, asked.node, decided, attributes, outcome, outcome)]
+    return [_call(now, asked.key, key, tool, asked.node, decided, attributes, outcome, error)]
 
 
 def _why(verdict: VerdictFacts | None) -> Attributes:

@@ -50,7 +50,7 @@ async def calls_view(agent: Agent, uuid: str) -> dict[str, Any]:
         "calls": CallFigures.sum(nodes.values()).hits[-1],
         "would_run": would_run.hits[-1],
         "ran": would_run.actions["run"],
-        **{answer: would_run.answers[answer] for answer in ("approved", "edited", "rejected")},
+        **{answer: would_run.answers[answer] for answer in ("approved", "edited", "rejected", "answered")},
     }
 
 

@@ -65,6 +65,25 @@ REJECTED_IN_SEQUENCE = Scenario(
 )
 
 
+async def _respond(client: Client) -> None:
+    await client.start("go")
+    await client.decide("a", {"action": "respond", "result": "use b"}, "respond")
+
+
+def _chain_went_on(story: Story) -> None:
+    assert story.world.times("a") == 0
+    assert [request for request in story.world.requests if request[1] == "last"]
+
+
+ANSWERED = Scenario(
+    "an answer in place of a call lets a sequence go on",
+    group("sequential", "chain", llm("one"), llm("last")),
+    Outside({("go", "one"): [["wipe a"]]}),
+    _respond,
+    _chain_went_on,
+)
+
+
 async def _disagree(client: Client) -> None:
     await client.start("go")
     async with trio.open_nursery() as nursery:

@@ -790,6 +790,55 @@ VOTED = (
         Edit("actors.calls.lifecycle:_passes", "_is_met(judgement, approved)", "True"),
     ),
 )
+RESPOND = "tests/actors/approvals/test_respond.py"
+ANSWERED = (
+    (
+        "an answered call is sent",
+        Edit(
+            "actors.calls.lifecycle:_next",
+            "approvals[-1].state in _UNSENT",
+            "approvals[-1].state in ('rejected', 'expired')",
+        ),
+        STEPS,
+    ),
+    (
+        "an answer in place of a call is a rejection",
+        Edit("actors.approvals.yes_or_no:Respond", "('action', 'respond')", "('approved', False)"),
+        RESPOND,
+    ),
+    (
+        "an answer needs no right to approve",
+        Edit(
+            "actors.approvals.voting:vote_of",
+            "is_yes(decision) or isinstance(decision, Respond)",
+            "is_yes(decision)",
+        ),
+        RESPOND,
+    ),
+    (
+        "a text stands for the result of a call that was sent",
+        Edit("actors.approvals.tool_approval:ToolQuestion.decision_in", "self.was_sent", "False"),
+        RESPOND,
+    ),
+    (
+        "a question does not know that its call was sent",
+        Edit(
+            "actors.calls.questions:Questions._about_call",
+            "self.scope.log.run.calls[self.key].started is not None",
+            "False",
+        ),
+        RESPOND,
+    ),
+    (
+        "a yes with an answer runs the call",
+        Edit(
+            "actors.approvals.tool_approval:ToolQuestion._parse",
+            "check_fields(words, (*YesOrNo.field_names, *COMMON), 'this decision')",
+            "pass",
+        ),
+        RESPOND,
+    ),
+)
 ONE_EDIT = (
     (
         "a rejected call is asked about again in its turn",
@@ -2630,8 +2679,8 @@ MUTANTS = (
             ),
             Edit(
                 "actors.log.fold.record:ENDED",
-                "{'finished', 'denied', 'rejected', 'expired'}",
-                "{'finished', 'denied', 'expired'}",
+                "{'finished', 'denied', 'rejected', 'answered', 'expired'}",
+                "{'finished', 'denied', 'answered', 'expired'}",
             ),
         ),
     ),
@@ -2830,8 +2879,8 @@ MUTANTS = (
             Edit("actors.calls.recorded:_state", "state", "'approved' if state == 'expired' else state"),
             Edit(
                 "actors.log.fold.record:ENDED",
-                "{'finished', 'denied', 'rejected', 'expired'}",
-                "{'finished', 'denied', 'rejected'}",
+                "{'finished', 'denied', 'rejected', 'answered', 'expired'}",
+                "{'finished', 'denied', 'rejected', 'answered'}",
             ),
         ),
         (TREES,),
@@ -3794,7 +3843,7 @@ MUTANTS = (
     *(Mutant(f"voted: {name}", (edit,), (VOTES,)) for name, edit in VOTED),
     *(Mutant(f"halted: {name}", (edit,), (test,)) for name, edit, test in HALTED),
     *(Mutant(f"authentication: {name}", (edit,), (test,)) for name, edit, test in AUTHENTICATED),
-    *(Mutant(name, (edit,), (test,)) for name, edit, test in (*ONE_EDIT, *BY_A2A)),
+    *(Mutant(name, (edit,), (test,)) for name, edit, test in (*ONE_EDIT, *ANSWERED, *BY_A2A)),
     Mutant(
         "a call whose arguments did not end is made",
         (

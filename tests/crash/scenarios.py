@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from .decision_scenarios import (
+    ANSWERED,
     APPROVED,
     ASKED_IN_ORDER,
     BATCH,
@@ -44,6 +45,7 @@ SCENARIOS: Sequence[Scenario] = (
     EDITED,
     REJECTED,
     REJECTED_IN_SEQUENCE,
+    ANSWERED,
     EXPIRED,
     HALTED,
     VOTED,

@@ -26,6 +26,9 @@ from .world import ONCE, label_of
 
 UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
+_UNSENT = ("rejected", "answered", "denied", "requested", "waiting", "cancelled")
+"""The states of a call that was never sent."""
+
 
 def verify(story: Story, undisturbed: Story | None = None) -> None:
     """Check the promises of a story, and compare it with the undisturbed story, if given."""
@@ -110,7 +113,7 @@ def _check_calls(story: Story) -> None:
             assert world.times(label_of(call.arguments)) >= 1, f"{call} never ran"
         if call is not None and call.name == REMOTE and call.state in ("waiting", "cancelled"):
             continue  # its agent has a task, which did what people had agreed to by then
-        if call is not None and call.state in ("rejected", "denied", "requested", "waiting", "cancelled"):
+        if call is not None and call.state in _UNSENT:
             assert world.times(label_of(call.arguments)) == 0, f"{call} ran"
 
 

@@ -92,12 +92,12 @@ run                1         0         0         0         0
 ask                2         0         0         0         0
 
 rules of {file}
-      HITS   CHANGED  APPROVED    EDITED  REJECTED  RULE
-         2         2         1         0         1  approval.rules[0] (tool: wipe): run
-         0         0         0         0         0  approval.rules[1] (tool: x): deny
-         1         0         0         0         0  destructiveHint: false
+      HITS   CHANGED  APPROVED    EDITED  REJECTED  ANSWERED  RULE
+         2         2         1         0         1         0  approval.rules[0] (tool: wipe): run
+         0         0         0         0         0         0  approval.rules[1] (tool: x): deny
+         1         0         0         0         0         0  destructiveHint: false
 
-a person rejected or edited the call, and it would run: 1 calls
+a person rejected, answered or edited the call, and it would run: 1 calls
   2023-11-14T22:13:20Z  {conversation}  agent: wipe {{"name": "n1"}}
       was ask by destructiveHint: true, rejected
       now run by approval.rules[0] (tool: wipe): run (exact)

@@ -54,6 +54,23 @@ def test_nested_arguments_are_edited_in_a_form(serve: Serve, browser: Browser, t
     tab.main.text(re.compile("pause_minutes")).see()  # what was changed stays on record
 
 
+def test_a_call_is_answered_with_a_text(serve: Serve, browser: Browser, tmp_path: Path) -> None:
+    config, env = release_manager(tmp_path / "agent")
+    server = serve(tmp_path / "data", config=config, env=env)
+    server.ask_for("Ship 2.14.0 to production")
+    asked = only_approval(server)
+    tab = browser.open(server.run.url, f"/#/approvals/{asked['uuid']}")
+    tab.main.button("Answer").click()
+    tab.main.button("Send answer").click()  # an empty one is not sent
+    tab.main.label("Answer to the model").fill("use the staging cluster")
+    tab.main.button("Send answer").click()
+    approve(tab).gone()
+
+    decided = eventually(lambda: server.get(f"/approvals/{asked['uuid']}")["approval"].get("decision"))
+    assert (decided["action"], decided["result"]) == ("respond", "use the staging cluster")
+    tab.main.text(re.compile("Answered")).see()
+
+
 def test_untouched_values_go_back_byte_for_byte(serve: Serve, browser: Browser, tmp_path: Path) -> None:
     odd = (
         '{"text":"x","id":9007199254740993,"ratio":1.0,"tiny":1e-7,"deep":{"list":[1.50,[],{}],"none":null}}'

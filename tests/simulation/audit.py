@@ -268,7 +268,10 @@ def _answer(event: Event, question: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _says_no(event: Event) -> bool:
-    return event.type == e.ApprovalExpired.type or event.body.get("decision", {}).get("approved") is False
+    """Whether the call ends without being sent."""
+    decision = event.body.get("decision", {})
+    ends = decision.get("approved") is False or decision.get("action") == "respond"
+    return event.type == e.ApprovalExpired.type or ends
 
 
 def _allowed(

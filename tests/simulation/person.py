@@ -252,7 +252,10 @@ class Person:
         if question.kind == "outcome_unknown":
             return {"action": rng.choice(["retry", "retry", "done", "failed"])}
         if rng.random() < 0.25:
-            return rng.choice([{"approved": False, "reason": "not today"}, {"answer": "no"}])
+            no: list[Mapping[str, Any]] = [{"approved": False, "reason": "not today"}, {"answer": "no"}]
+            if question.kind == "tool":
+                no.append({"action": "respond", "result": "use b"})
+            return rng.choice(no)
         if _has_arguments(question) and rng.random() < 0.25:
             return {"action": "approve", "arguments": self._edited(question.body["tool_args"])}
         return rng.choice([{"approved": True}, {"action": "approve"}, {"answer": "yes"}])

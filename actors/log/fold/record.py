@@ -73,10 +73,19 @@ class Tally:
 
 
 CallState: TypeAlias = Literal[
-    "requested", "waiting", "started", "finished", "denied", "rejected", "expired", "cancelled", "unknown"
+    "requested",
+    "waiting",
+    "started",
+    "finished",
+    "denied",
+    "rejected",
+    "answered",
+    "expired",
+    "cancelled",
+    "unknown",
 ]
 
-ENDED: frozenset[CallState] = frozenset({"finished", "denied", "rejected", "expired"})
+ENDED: frozenset[CallState] = frozenset({"finished", "denied", "rejected", "answered", "expired"})
 
 
 class CallView(NamedTuple):

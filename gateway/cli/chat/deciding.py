@@ -106,6 +106,7 @@ def decision_text(approval: Question | Mapping[str, Any]) -> str | None:
     if decision is None:
         return None
     word = decision.get("action") or ("approved" if decision.get("approved") else "rejected")
+    word = "answered" if word == "respond" else word
     by = f" by {decision['decided_by']}" if "decided_by" in decision else ""
     edits = f", edited: {edits_text(asked, decision['arguments'])}" if "arguments" in decision else ""
     reason = f": {decision['reason']}" if "reason" in decision else ""

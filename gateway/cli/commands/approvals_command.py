@@ -19,6 +19,7 @@ _TAKES = {
     "show": (),
     "approve": ("reason", "by", "arguments"),
     "reject": ("reason", "by"),
+    "respond": ("reason", "by", "result"),
     "retry": ("reason", "by"),
     "done": ("reason", "by", "result"),
     "failed": ("reason", "by"),
@@ -40,7 +41,8 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         nargs="?",
         choices=tuple(_TAKES),
         default="list",
-        help="default: list. For an elicitation, approve accepts and reject declines. retry, done and failed "
+        help="default: list. For an elicitation, approve accepts and reject declines. respond "
+        "answers the model in place of a call, which is not sent. retry, done and failed "
         "decide about a call whose outcome is unknown",
     )
     command.add_argument(
@@ -54,7 +56,11 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         metavar="TEXT",
         help="reason for the decision; models see that of a rejection and of failed",
     )
-    command.add_argument("--result", metavar="TEXT", help="with done: the result of the call, for the model")
+    command.add_argument(
+        "--result",
+        metavar="TEXT",
+        help="with done: the result of the call, for the model; with respond: the text in its place",
+    )
     command.add_argument("--by", metavar="NAME", help="name of the person who decides, for the record")
     command.add_argument(
         "--arguments",

@@ -26,7 +26,8 @@ _SHORT = 8
 """Minimum characters of an abbreviated id. It gets longer until it is unique."""
 _CODES = {"approval_not_found": WRONG, "already_decided": TOO_LATE, "expired": TOO_LATE, "void": TOO_LATE}
 """Exit codes by the code of the error."""
-_DONE = {"approve": "approved", "reject": "rejected"}
+_YES_OR_NO = ("approve", "reject")
+_DONE = {"approve": "approved", "reject": "rejected", "respond": "answered"}
 """The words for decisions of a call that has not been sent."""
 _ROWS = (
     "uuid",
@@ -102,7 +103,7 @@ def words_of(approval: Mapping[str, Any], action: str, given: Mapping[str, Any])
     """The body of the decision. An elicitation is accepted or declined."""
     approve = action == "approve"
     common = {"reason": given.get("reason"), "decided_by": given.get("by"), "hash": approval.get("hash")}
-    if action not in _DONE:
+    if action not in _YES_OR_NO:
         words: JsonObject = {"action": action, "result": given.get("result")}
     elif (approval.get("remote_kind") or approval["kind"]) == "elicitation":
         words = {"action": "accept" if approve else "decline", "content": given.get("arguments")}

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 LOOSENED = 3
 """Exit code: a verdict is less strict."""
 REFUSED = 4
-"""Exit code: a call that a person rejected or edited would run."""
+"""Exit code: a call that a person rejected, answered or edited would run."""
 INCOMPLETE = 5
 """Exit code, with `--strict`: something that matters is not known."""
 
@@ -62,8 +62,8 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         description="Judges the calls in a journal under the rules of another agent file. Asks no model, "
         "starts no server, calls nothing and writes nothing; the agent may run meanwhile.",
         epilog="Exit codes: 0 no verdict is less strict, 1 not done, 2 wrong usage, 3 a verdict is less "
-        "strict, 4 a call that a person rejected or edited would run, 5 with --strict and without 4: "
-        "something is not known.",
+        "strict, 4 a call that a person rejected, answered or edited would run, 5 with --strict and without "
+        "4: something is not known.",
     )
     replay.add_argument("file", type=path, metavar="NEW.yaml", help="agent file with the rules to try")
     source = replay.add_mutually_exclusive_group()
@@ -321,9 +321,10 @@ def report_lines(report: ReplayReport, file: str) -> Iterator[str]:
     yield from _table(report)
     yield ""
     yield f"rules of {file}"
-    yield "      HITS   CHANGED  APPROVED    EDITED  REJECTED  RULE"
+    yield "      HITS   CHANGED  APPROVED    EDITED  REJECTED  ANSWERED  RULE"
     for use in report.rules.values():
-        counts = (use.hits, use.changes, *(use.answers[each] for each in ("approved", "edited", "rejected")))
+        answers = (use.answers[each] for each in ("approved", "edited", "rejected", "answered"))
+        counts = (use.hits, use.changes, *answers)
         yield f"{''.join(f'{count:>10}' for count in counts)}  {use.text}"
     for group, words in _TITLES.items():
         if count := report.groups[group]:
@@ -336,7 +337,7 @@ def report_lines(report: ReplayReport, file: str) -> Iterator[str]:
 
 
 _TITLES: Mapping[Group, str] = {
-    "refused": "a person rejected or edited the call, and it would run",
+    "refused": "a person rejected, answered or edited the call, and it would run",
     "loosened": "less strict",
     "tightened": "stricter",
 }

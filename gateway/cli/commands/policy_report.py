@@ -114,12 +114,14 @@ def report_lines(found: Mapping[str, Any]) -> Iterator[str]:
         yield f"{_figures(tool)}{counts}  {tool['tool']} ({tool['server']})"
 
 
-_FIGURES = "     24H      7D     30D  APPROVED  EDITED  REJECTED  EXPIRED     WAIT  LAST      "
+_FIGURES = "     24H      7D     30D  APPROVED  EDITED  REJECTED  ANSWERED  EXPIRED     WAIT  LAST      "
 
 
 def _figures(of: Mapping[str, Any]) -> str:
     """The figures below `_FIGURES`."""
     hits = "".join(f"{of[name]:>8}" for name in ("hits_24h", "hits_7d", "hits_30d"))
-    answers = f"{of['approved']:>10}{of['edited']:>8}{of['rejected']:>10}{of['expired']:>9}"
+    answers = (
+        f"{of['approved']:>10}{of['edited']:>8}{of['rejected']:>10}{of['answered']:>10}{of['expired']:>9}"
+    )
     wait = f"{of['median_wait_seconds']:.0f} s" if "median_wait_seconds" in of else "-"
     return f"{hits}{answers}{wait:>9}  {of['last_hit'][:10] if 'last_hit' in of else 'never':<10}"

@@ -19,7 +19,8 @@ from ....actors.tools.elicitation import required_fields
 from ....runtime.json_text import load_edge
 
 PROMPTS: Mapping[str, str] = {
-    ToolQuestion.kind: "Run it? y: yes, n [reason]: no, e: edit the arguments, ?: show all >",
+    ToolQuestion.kind: "Run it? y: yes, n [reason]: no, e: edit the arguments, r [text]: answer, "
+    "?: show all >",
     OutcomeQuestion.kind: "What is it? r: retry, d [result]: done, f [reason]: failed, ?: show all >",
     ElicitationQuestion.kind: "Answer it? a: accept, d: decline, c: cancel, ?: show all >",
     CheckpointQuestion.kind: "Go on? y: yes, n [reason]: no, ?: show all >",
@@ -74,6 +75,8 @@ def understand(question: Asked[Any], line: str) -> TypedReply:
             return NotUnderstood() if rest else _answer(word, question)
         case ToolQuestion() if word in ("e", "edit") and not rest:
             return Edit()
+        case ToolQuestion() if word in ("r", "respond") and rest:
+            return TypedDecision({"action": "respond", "result": rest})
         case _:
             return _yes_or_no(word, rest)
 

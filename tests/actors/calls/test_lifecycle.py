@@ -405,6 +405,7 @@ TABLE: Mapping[str, tuple[Story, Step]] = {
         End("denied", DENIED + "Nothing was done."),
     ),
     "a no, and the rules would run it": (Story(rules="run", questions=(asked("rejected"),)), End()),
+    "a text instead, and the rules would run it": (Story(rules="run", questions=(asked("answered"),)), End()),
     "no answer in time": (Story(rules="run", questions=(asked("expired"),)), End()),
     "a yes, then a no to the next question": (Story(questions=(YES, asked("rejected"))), End()),
     "a question that was taken back": (Story(questions=(asked("void"),)), ask("id0")),

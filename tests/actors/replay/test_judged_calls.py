@@ -272,6 +272,14 @@ async def test_history_has_the_calls_that_do_not_count(world: World, autojump_cl
     assert found.sure == "bounded"
 
 
+async def test_answered_call_is_one_that_a_person_did_not_want(
+    world: World, autojump_clock: MockClock
+) -> None:
+    await lived(world, call("wipe"), decisions=[{"action": "respond", "result": "use b"}])
+    [found], _ = await replay_of(world, approval={"rules": [{"tool": "wipe", "then": "run"}]})
+    assert (found.call.answer, found.lets_refused_run) == ("answered", True)
+
+
 async def test_report(world: World, autojump_clock: MockClock) -> None:
     await lived(world, call("wipe", name="a"), call("wipe", name="b"), call("send"), decisions=[YES, NO])
     rules = {"rules": [{"tool": "x", "then": "deny"}, {"tool": "wipe", "then": "run"}]}

@@ -88,9 +88,13 @@ async def test_a_call_that_asks_is_an_interrupt(autojump_clock: MockClock, ui: U
             lambda asked: reject(asked, reason="too late"),
             "Operation rejected by the user. Nothing was done. Reason: too late",
         ),
+        (
+            lambda asked: resolve(asked, {"action": "respond", "result": "use b"}),
+            "A person answered in place of the call. Nothing was done. The answer: use b",
+        ),
         (lambda asked: cancel(asked), "Operation rejected by the user. Nothing was done."),
     ],
-    ids=["approved", "true", "with an unknown field", "rejected", "cancelled"],
+    ids=["approved", "true", "with an unknown field", "rejected", "answered", "cancelled"],
 )
 async def test_an_answer_decides(autojump_clock: MockClock, ui: UI, entry: Any, result: str) -> None:
     [interrupt] = await asked(ui, "x")
@@ -206,6 +210,7 @@ async def test_what_is_void_is_no_error(autojump_clock: MockClock, ui: UI) -> No
         ({}, "decision_required"),
         (None, "decision_required"),
         ({"approved": "perhaps"}, "decision_required"),
+        ({"approved": True, "result": "use b"}, "unknown_field"),
     ],
 )
 async def test_refused_answer_is_reported_with_its_interrupt(

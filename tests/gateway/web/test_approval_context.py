@@ -118,7 +118,15 @@ async def test_calls_that_the_suggestion_would_have_run(opened: Opened) -> None:
         for number, decision in enumerate(decisions):
             await agent.decide(await asked(agent, f"add web-{number}"), decision)
         view = await calls_view(agent, await asked(agent, "add web-4"))
-    assert view == {"calls": 4, "would_run": 4, "ran": 0, "approved": 1, "edited": 1, "rejected": 1}
+    assert view == {
+        "calls": 4,
+        "would_run": 4,
+        "ran": 0,
+        "approved": 1,
+        "edited": 1,
+        "rejected": 1,
+        "answered": 0,
+    }
 
 
 async def test_suggestion_in_a_node_runs_no_calls_of_others(opened: Opened) -> None:

@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { addedDescription, groupOf, heading, standing, summary, whyText } from "../../../gateway/web/page/approval/approval_text.js";
+import { addedDescription, groupOf, heading, standing, summary, toneOf, whyText } from "../../../gateway/web/page/approval/approval_text.js";
 
 test("an approval that needs several persons says how many have approved", () => {
   const approval = { kind: "tool", state: "pending", requires: { quorum: 2 } };
@@ -46,6 +46,13 @@ test("a decision shows the arguments that were approved", () => {
   assert.equal(standing(decided({ approved: true })), "Approved");
   assert.equal(standing(decided({ approved: true, arguments: asked.tool_args })), "Approved");
   assert.equal(summary(decided({ approved: false })), "lamp, value 3");
+});
+
+test("a text in place of a call is an answer, neither a yes nor a no", () => {
+  const asked = { kind: "tool", state: "decided", tool_name: "wipe", tool_args: {} };
+  const answered = { ...asked, decision: { action: "respond", result: "use staging" } };
+  assert.equal(standing(answered), "Answered");
+  assert.equal(toneOf(answered), "good");
 });
 
 test("arguments that are not shown are not said to be none", () => {

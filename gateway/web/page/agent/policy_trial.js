@@ -74,17 +74,19 @@ export function matrix(verdicts) {
     .filter(([, row]) => row.some(Boolean));
 }
 
+const USES = ["What decides", "Hits", "Changed", "Approved", "Edited", "Rejected", "Answered"];
+
 function shown({ calls, summary, listed }) {
   if (!Number(calls)) return [h("p", { class: "muted" }, "No calls yet.")];
   const rows = matrix(summary.verdicts).map(([was, row]) => [was, ...row.map(count)]);
   const rules = summary.rules.map((each) => [
     visible(each.rule), count(each.hits), count(each.changed),
-    ...["approved", "edited", "rejected"].map((name) => count(each.answers[name] ?? 0)),
+    ...["approved", "edited", "rejected", "answered"].map((name) => count(each.answers[name] ?? 0)),
   ]);
   return [
     ...refused(summary.changes.refused, listed.refused),
     table("Verdicts before and now", ["Was, now", ...OUTCOMES.map((each) => each ?? "unknown")], rows),
-    table("The rules to try", ["What decides", "Hits", "Changed", "Approved", "Edited", "Rejected"], rules),
+    table("The rules to try", USES, rules),
   ];
 }
 

@@ -103,6 +103,12 @@ export const ASIDES = {
     send: "Send rejection",
     danger: true,
   },
+  respond: {
+    label: "Answer to the model",
+    help: "The call is not sent. The model is told this in place of its result.",
+    send: "Send answer",
+    required: true,
+  },
   done: {
     label: "Result",
     help: "The model is told this as the result of the call. You can leave it empty.",
@@ -117,6 +123,7 @@ export const ASIDES = {
 };
 
 export function asideBody(mode, text) {
+  if (mode === "respond") return { action: "respond", result: text };
   if (mode === "done") return { action: "done", ...(text ? { result: text } : {}) };
   const reason = text ? { reason: text } : {};
   return mode === "failed" ? { action: "failed", ...reason } : { approved: false, ...reason };

@@ -63,17 +63,22 @@ function yesOrNo(card, send) {
       ? button("Approve with changes", "", () => card.enter("edit"), "e", icon("edit"))
       : null,
     button("Reject", "danger", () => card.enter("reject"), "r"),
+    card.approval.kind === "tool"
+      ? button("Answer", "", () => card.enter("respond"))
+      : null,
   ].filter(Boolean);
 }
 
 function aside(card) {
-  const { label, help, send, danger } = ASIDES[card.mode];
+  const { label, help, send, danger, required } = ASIDES[card.mode];
   const id = `aside-${card.uuid}`;
   const maxlength = card.mode === "done" ? null : 4000;
-  const field = h("textarea", { id, rows: 2, "aria-describedby": `${id}-help`, maxlength });
+  const field = h("textarea", { id, rows: 2, "aria-describedby": `${id}-help`, maxlength, required });
   field.value = card.text ?? "";
   field.addEventListener("input", () => (card.text = field.value));
-  const go = () => card.go(asideBody(card.mode, field.value.trim()));
+  const go = () => {
+    if (field.reportValidity()) card.go(asideBody(card.mode, field.value.trim()));
+  };
   const hint = h("span", { class: "hint", id: `${id}-help` }, help);
   return [
     h("div", { class: "question grow full" }, h("label", { for: id }, label), field, hint),

@@ -81,6 +81,7 @@ const OUTCOMES = { succeeded: "done", failed: "failed", unknown: "unknown" };
 const DECISIONS = {
   approved: "approved",
   rejected: "rejected",
+  respond: "answered",
   expired: "not decided",
   void: "no longer asked",
 };

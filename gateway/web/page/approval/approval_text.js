@@ -117,6 +117,7 @@ function votesText(approval) {
 }
 
 const WORDS = {
+  respond: "Answered",
   retry: "Sent once more",
   done: "Taken as done",
   failed: "Taken as failed",
@@ -124,6 +125,8 @@ const WORDS = {
   decline: "Declined",
   cancel: "Cancelled",
 };
+
+const TONES = { respond: "good", done: "good", retry: "good", accept: "good", failed: "bad" };
 
 /** The arguments of the call: those that were approved, if they differ from those asked for. */
 export const argumentsOf = ({ tool_args = {}, decision }) => decision?.arguments ?? tool_args;
@@ -145,7 +148,7 @@ export function decisionText(approval) {
 export function toneOf({ state, decision }) {
   if (state !== "decided" || !decision) return "";
   if (decision.action)
-    return { done: "good", retry: "good", accept: "good", failed: "bad" }[decision.action] ?? "";
+    return TONES[decision.action] ?? "";
   return decision.approved ? "good" : "bad";
 }
 

@@ -246,6 +246,7 @@ export class ChatLog {
     const call = this.#calls.get(one.key);
     if (!call || call.state !== "waiting") return;
     if (one.state === "expired") call.state = "expired";
+    else if (decision?.action === "respond") call.state = "answered";
     else if (one.state === "decided") call.state = decision?.approved === false ? "rejected" : "requested";
     this.#touch(call);
   }

@@ -8,6 +8,7 @@ const PARTS = [
   ["approved", "approved"],
   ["edited", "edited"],
   ["rejected", "rejected"],
+  ["answered", "answered"],
 ];
 
 /** The parts that are not zero, as `[name, number, words]`. */

@@ -13,6 +13,7 @@ const STATES = {
   done: { sign: "check", word: "finished", tone: "is-good", quiet: true },
   failed: { sign: "x", word: "failed", tone: "is-bad" },
   rejected: { sign: "x", word: "rejected", tone: "muted" },
+  answered: { sign: "x", word: "not sent, answered by a person", tone: "muted" },
   expired: { sign: "clock", word: "expired", tone: "muted" },
   cancelled: { sign: "stop", word: "not sent", tone: "muted" },
   unknown: { sign: "question", word: "outcome unknown", tone: "is-wait" },

@@ -351,6 +351,7 @@ function decisionWord({ approved, action, arguments: changed }) {
   if (approved === false) return "rejected";
   return (
     {
+      respond: "answered",
       retry: "sent again",
       done: "marked done",
       failed: "marked failed",
