@@ -433,6 +433,15 @@ class Agent(AgentReads):
         with errors.journal_as_agent_error():
             return await self._cast.notifier.list()
 
+    async def notifications_about(self, approval: str) -> Sequence[ChannelDelivery]:
+        """Return the notifications about an approval that are kept, oldest first.
+
+        Raises as `approval` does.
+        """
+        await self.approval(approval)
+        with errors.journal_as_agent_error():
+            return await self._cast.notifier.about(approval)
+
     async def retry_notification(self, id: str) -> ChannelDelivery:
         """Send a notification that was given up after all. Raises `AgentError` ``notification_not_found``."""
         self._require("administer")

@@ -125,6 +125,7 @@ class BlockingAgent:
     policy_report = _blocking(Agent.policy_report)
     recorded_calls = _blocking(Agent.recorded_calls)
     notifications = _blocking(Agent.notifications)
+    notifications_about = _blocking(Agent.notifications_about)
     retry_notification = _blocking(Agent.retry_notification)
     test_channel = _blocking(Agent.test_channel)
     readiness = _blocking(Agent.readiness)

@@ -135,6 +135,7 @@ class AsyncioAgent:
     policy_report = _awaited(Agent.policy_report)
     recorded_calls = _awaited(Agent.recorded_calls)
     notifications = _awaited(Agent.notifications)
+    notifications_about = _awaited(Agent.notifications_about)
     retry_notification = _awaited(Agent.retry_notification)
     test_channel = _awaited(Agent.test_channel)
     readiness = _awaited(Agent.readiness)

@@ -354,6 +354,16 @@ class Notifier:
         found = read_deliveries(await self._journal.notes(KIND))
         return sorted(found.values(), key=lambda each: (each.at, each.id), reverse=True)
 
+    async def about(self, approval: str) -> Sequence[ChannelDelivery]:
+        """The deliveries about an approval that are kept, oldest first. The member that delivers reads
+        nothing for it."""
+        if not self.channels:
+            return ()
+        store = self._store
+        kept = store.all if store.is_claimed else read_deliveries(await self._journal.notes(KIND))
+        found = (each for each in kept.values() if each.approval == approval)
+        return sorted(found, key=lambda each: (each.settled or each.next, each.id))
+
     async def retry(self, id: str) -> ChannelDelivery:
         """Send one that was given up after all, with the same id. One that is in another state is returned as
         it is. Raises `LookupError`."""

@@ -1,5 +1,5 @@
 """The data of the page about an approval: the rule that asked, the hints of the tool, a rule that would avoid
-the question, and earlier decisions."""
+the question, earlier decisions, and the channels that were told."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from ...actors.approvals.kinds import Approval
 from ...actors.approvals.tool_approval import ToolQuestion
 from ...actors.gate.gate import PolicyScope, policy_scopes, root_scope
 from ...actors.gate.halt import RULE
+from ...actors.notify.delivery import ChannelDelivery
 from ...actors.replay.rule_report import CallFigures
 from ...actors.tools.tool import Tool
 from ...config.text.interpolate import escape
@@ -34,6 +35,7 @@ async def context_view(agent: Agent, uuid: str) -> dict[str, Any]:
         "rule": (await agent_file(agent)).rule(asked.rule),
         "suggestion": None if tool is None else _suggestion(approval, tool, agent),
         "history": [_precedent(each) for each in await agent.precedents(approval)],
+        "told": [_told(each) for each in await agent.notifications_about(uuid)],
     }
 
 
@@ -52,6 +54,12 @@ async def calls_view(agent: Agent, uuid: str) -> dict[str, Any]:
         "ran": would_run.actions["run"],
         **{answer: would_run.answers[answer] for answer in ("approved", "edited", "rejected", "answered")},
     }
+
+
+def _told(delivery: ChannelDelivery) -> dict[str, Any]:
+    """`at`: when it arrived or ended, or is tried next."""
+    at = timestamp(delivery.settled or delivery.next)
+    return {"channel": delivery.channel, "kind": delivery.kind, "state": delivery.state, "at": at}
 
 
 def _suggestion(approval: Approval, tool: Tool, agent: Agent) -> str | None:

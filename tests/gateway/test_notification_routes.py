@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -28,6 +29,29 @@ def agent_world(folder: Path, **channels: Any) -> World:
     world.tool("wipe", DESTRUCTIVE)
     world.plan("agent", use(call("wipe")))
     return world
+
+
+async def test_the_card_of_an_approval_says_who_was_told(
+    serve: Any, tmp_path: Path, autojump_clock: MockClock
+) -> None:
+    lead = channel(events=["approval.escalated"])
+    ops = channel(remind_every=600, escalate_after=3_000, escalate_to=["lead"])
+    world, channels = agent_world(tmp_path, ops=ops, lead=lead), FakeChannels()
+    world.open_channel = channels.open
+    async with world.agent() as agent, serve(agent) as (_, client):
+        turn = await agent.start_conversation("go")
+        await agent.start_conversation("go")  # of another approval
+        await trio.sleep(700)
+        [approval] = turn.result.approvals
+        autojump_clock.autojump_threshold = math.inf  # the page reads the agent file in a thread
+        told = (await client.get(f"/page/approvals/{approval.uuid}")).json()["told"]
+    assert [(each["channel"], each["kind"], each["state"]) for each in told] == [
+        ("ops", "approval.requested", "arrived"),
+        ("ops", "approval.reminded", "arrived"),
+        ("ops", "approval.reminded", "pending"),
+        ("lead", "approval.escalated", "pending"),
+    ]
+    assert [each["at"] for each in told] == sorted(each["at"] for each in told)
 
 
 async def test_the_list_a_retry_and_a_test(serve: Any, tmp_path: Path, autojump_clock: MockClock) -> None:

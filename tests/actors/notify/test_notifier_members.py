@@ -40,6 +40,10 @@ async def test_one_member_tells_what_all_have_done(tmp_path: Path, autojump_cloc
         await trio.sleep(5)
         assert channels.kinds() == ["approval.requested"] * 2
         for approval in (await b.approvals()).approvals:
+            for agent in (a, b):  # one of them delivers
+                assert [each.approval for each in await agent.notifications_about(approval.id)] == [
+                    approval.id
+                ]
             await b.decide(approval.id, YES)
         await b.halt()
         await trio.sleep(5)
@@ -127,6 +131,8 @@ async def test_reminders_go_on_at_another_member_with_the_next_number(
         journal: Any = members.members["a"].world.journal
         journal.renew = journal.notes = never
         await trio.sleep(150)
+        approval = str(channels.told[0].data["approval_id"])
+        assert [each.reminder for each in await b.notifications_about(approval)] == [0, 1, 2, 3, 4, 5]
         told = [each.data.get("reminder", 0) for each in channels.told]
         assert told == [0, 1, 2, 3, 4]
         assert len({each.id for each in channels.told}) == 5

@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { addedDescription, groupOf, heading, standing, summary, toneOf, whyText } from "../../../gateway/web/page/approval/approval_text.js";
+import { addedDescription, channelsTold, groupOf, heading, standing, summary, toneOf, whyText } from "../../../gateway/web/page/approval/approval_text.js";
 
 test("an approval that needs several persons says how many have approved", () => {
   const approval = { kind: "tool", state: "pending", requires: { quorum: 2 } };
@@ -93,4 +93,20 @@ test("the reason for asking is a sentence, also for a tool without hints", () =>
     whyText(call, "approval.unannotated: ask"),
     "The server does not say whether the tool may do harm, and such calls ask (approval.unannotated: ask).",
   );
+});
+
+test("it is said of each channel whether it was told of an approval", () => {
+  assert.deepEqual(channelsTold(undefined), []);
+  const given = [
+    { channel: "ops", state: "arrived", at: "10:00" },
+    { channel: "pager", state: "given_up", at: "10:01" },
+    { channel: "ops", state: "arrived", at: "10:10" },
+    { channel: "ops", state: "pending", at: "10:20" },
+    { channel: "lead", state: "pending", at: "10:30" },
+  ];
+  assert.deepEqual(channelsTold(given), [
+    { channel: "ops", times: 2, at: "10:10", waits: true },
+    { channel: "pager", times: 0, at: null, waits: false },
+    { channel: "lead", times: 0, at: null, waits: true },
+  ]);
 });

@@ -4,7 +4,7 @@ import { get } from "../core/api.js";
 import { answerForm, button, outcomeText } from "./answer_form.js";
 import { hints, reasons } from "./approval_reasons.js";
 import { footOf, problemText } from "./approval_foot.js";
-import { path, replaced } from "./approval_notes.js";
+import { path, replaced, told } from "./approval_notes.js";
 import { addedDescription, askingAgent, decidedAs, heading } from "./approval_text.js";
 import { decidedBody, decidedBy as whoDecided, doneHead } from "./approval_done.js";
 import { differences } from "./argument_diff.js";
@@ -151,7 +151,7 @@ class Card {
     this.renderHead();
     if (approval.state !== "pending") return this.why.replaceChildren();
     const open = new Set([...this.why.querySelectorAll("details[open]")].map((each) => each.dataset.name));
-    const sections = reasons(approval, extra);
+    const sections = [...reasons(approval, extra), told(extra?.told)].filter(Boolean);
     this.why.replaceChildren(...sections);
     this.why.hidden = !sections.length;
     for (const each of this.why.querySelectorAll("details")) each.open = open.has(each.dataset.name);

@@ -303,3 +303,16 @@ export function timeLeft(milliseconds) {
   if (seconds >= 3600) return `${Math.floor(seconds / 3600)} h ${Math.floor((seconds % 3600) / 60)} m`;
   return `${Math.floor(seconds / 60)}:${String(seconds % 60).padStart(2, "0")}`;
 }
+
+/** What has become of notifications, the oldest first, for each channel: `times` that one has arrived, `at`
+ * for the last of these, and whether one `waits`. */
+export function channelsTold(given) {
+  const channels = new Map();
+  for (const { channel, state, at } of given ?? []) {
+    const known = channels.get(channel) ?? { channel, times: 0, at: null, waits: false };
+    if (state === "arrived") Object.assign(known, { times: known.times + 1, at });
+    known.waits ||= state === "pending";
+    channels.set(channel, known);
+  }
+  return [...channels.values()];
+}
