@@ -28,7 +28,7 @@ import attrs
 import trio
 
 from ...config.sections.agent_config import AgentConfig
-from ...config.sections.notify import ChannelConfig
+from ...config.sections.notify import ChannelConfig, NoticeKind
 from ...config.text.wildcards import is_named
 from ...runtime.clock import WallClock
 from ...runtime.context import Behaviour, background
@@ -223,12 +223,20 @@ class Notifier:
             return of_request(notice, at, channel, expires, self._escalates(at, channel, question))
         if not channel.wants(notice.kind):
             return ()
-        found, first = delivery_of(notice, channel.name, at), first_kind(channel)
-        waiting = self._waiting(found, changed) if first else ()
-        # The channel has not been told of the approval, and its time had not come.
-        is_untold = any(each.kind == first and not each.attempts for each in waiting)
-        early = "it was over before its time"
+        found, early = delivery_of(notice, channel.name, at), "it was over before its time"
+        is_untold = self._is_untold(found, first_kind(channel), changed)
         return [found.ended("overtaken", early, self._wall()) if is_untold else found]
+
+    def _is_untold(
+        self, new: ChannelDelivery, first: NoticeKind | None, changed: Mapping[str, ChannelDelivery]
+    ) -> bool:
+        """Whether the time has not come to tell the channel of the approval, and nothing else has told it:
+        an escalation may come before its `after`."""
+        waiting = self._waiting(new, changed) if first else ()
+        if not any(each.kind == first and not each.attempts for each in waiting):
+            return False
+        about = (each for each in self._store.all.values() if each.subject == new.subject)
+        return not any(each.attempts for each in about if each.channel == new.channel)
 
     def _escalates(self, at: float, channel: ChannelConfig, question: Question | None) -> float | None:
         """The time at which an approval of this time is escalated to a channel: the earliest of any."""

@@ -247,12 +247,12 @@ class CallReader:
         call = self._calls[key]
         self._questions[id] = key
         call.asked += 1
+        call.answer = "pending"  # also if the rest cannot be read
         if (verdict := body.get("verdict")) != self._verdicts[key]:
             call.judged_anew = True
             call.anew = None if verdict is None else self._facts(verdict)
         requires = body.get("requires")
         call.requires = None if requires is None else from_json(requires, Requirement)
-        call.answer = "pending"
 
     def _add(
         self, event: StoredEvent, body: Mapping[str, Any], tool: str, server: str, arguments: Any

@@ -78,7 +78,7 @@ class ChannelConfig:
     after: float = default(
         0.0,
         "Seconds that an approval has to wait before the channel is told. If it is decided earlier, the "
-        "channel hears nothing of it.",
+        "channel hears nothing of it, unless it was escalated to it.",
         minimum=0,
         maximum=_MONTH,
     )

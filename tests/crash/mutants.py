@@ -2367,12 +2367,34 @@ NOTIFICATIONS = (
         "notifications: a channel is told of a decision whose approval was never escalated to it",
         (
             Edit(
-                "actors.notify.notifier:Notifier._made",
+                "actors.notify.notifier:Notifier._is_untold",
                 "each.kind == first and (not each.attempts)",
                 "False",
             ),
         ),
         (REMINDERS,),
+    ),
+    Mutant(
+        "notifications: a channel with a pause hears no end of what was escalated to it",
+        (
+            Edit(
+                "actors.notify.notifier:Notifier._is_untold",
+                "not any((each.attempts for each in about if each.channel == new.channel))",
+                "True",
+            ),
+        ),
+        (REMINDERS,),
+    ),
+    Mutant(
+        "replay: a damaged question after an edit is none",
+        (
+            Edit(
+                "actors.replay.recorded_call:CallReader._question",
+                "call.answer = 'pending'",
+                "pass",
+            ),
+        ),
+        (JUDGED_CALLS,),
     ),
     Mutant(
         "notifications: reminders have no end",

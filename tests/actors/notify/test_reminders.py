@@ -161,6 +161,19 @@ async def test_an_approval_that_waits_too_long_is_told_to_others(
     assert channels.kinds() == ["approval.requested", "approval.resolved"] * 2
 
 
+@pytest.mark.parametrize("others", [{"escalate_after": 900, "escalate_to": ["lead"]}, {}])
+async def test_a_channel_with_a_pause_hears_the_end_of_what_was_escalated_to_it(
+    autojump_clock: MockClock, world: World, channels: FakeChannels, others: dict[str, Any]
+) -> None:
+    configure(world, ops=others, lead={"after": 3000})
+    async with world.agent() as agent:
+        id = await ask(agent)
+        await trio.sleep(1_000)
+        await agent.decide(id, {"approved": True})
+        await trio.sleep(10)
+    assert channels.kinds("lead") == (["approval.escalated", "approval.resolved"] if others else [])
+
+
 async def test_the_second_channel_is_reminded_after_the_escalation(
     autojump_clock: MockClock, world: World, channels: FakeChannels
 ) -> None:

@@ -389,6 +389,19 @@ async def test_damaged_second_decision_is_no_approval(world: World, autojump_clo
     assert report.answers_unknown == 1
 
 
+async def test_damaged_second_question_is_a_question(world: World, autojump_clock: MockClock) -> None:
+    world.settings["approval"] = {"rules": [{"tool": "wipe", "arguments": {"name": "x"}, "then": "ask"}]}
+    await lived(world, call("wipe"), decisions=[{"approved": True, "arguments": {"name": "x"}}, NO])
+
+    def change(event: StoredEvent) -> StoredEvent:
+        if event.type == "approval.requested" and '"x"' in str(event.body):
+            return event._replace(body=json.dumps({**json.loads(event.body), "verdict": 5}))
+        return event._replace(body="{}") if '"approved":false' in str(event.body) else event
+
+    [found], report = await replay_of(world, journal=Edited(world.journal, change), approval=RUN)
+    assert (found.call.asked, found.call.answer, report.damage.events) == (2, "unknown", 2)
+
+
 @pytest.mark.parametrize("decision", ["yes", {"approved": 1}, {}, None])
 async def test_decision_that_is_neither_yes_nor_no(
     world: World, autojump_clock: MockClock, decision: Any
