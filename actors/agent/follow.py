@@ -43,15 +43,15 @@ async def follow(
         while (read := await _read(journal, conversation, cursor, live)) is not None:
             page, now = read
             created = now if created is None else created
-            gone = now is None or now != created
-            for event in () if gone and now is not None else page:
+            own = page if now in (None, created) else ()  # not those of the conversation with this id now
+            for event in own:
                 cursor = event.seq
                 yield event
-            if len(page) == PAGE and not gone:
-                continue
-            if gone:  # deleted before the subscription, or by another member
+            if now is None or now != created:  # deleted before the subscription, or by another member
                 yield _deleted(conversation, cursor, wall())
                 return
+            if len(page) == PAGE:
+                continue
             if early is not None and early.after == cursor:
                 yield early
             early = None
@@ -73,8 +73,8 @@ async def follow(
 async def _read(
     journal: Journal, conversation: str, cursor: int, live: Subscription
 ) -> tuple[Sequence[Event], float | None] | None:
-    """The next stored events, and then the time at which the conversation was created; None if it is gone.
-    None: the journal is closed."""
+    """The next stored events, and the time at which the conversation was created, or None if it is gone.
+    Returns None if the journal is closed."""
     try:
         page = await journal.events_since(conversation, cursor, PAGE)
         row = await journal.row(conversation)

@@ -118,12 +118,16 @@ def read(stored: Mapping[str, Any], known: Iterable[type[D]]) -> D:
 
 def named(words: Mapping[str, Any], known: Iterable[type[D]], what: str, hint: str) -> D:
     """Return the decision that `action` names. Raises `AgentError` ``decision_required``."""
-    action = words.get("action")
-    word = action.strip().lower() if isinstance(action, str) else None
     for kind in known:
-        if kind.marker == ("action", word):
+        if kind.marker == ("action", action_in(words)):
             return kind()
     raise AgentError("decision_required", f"the request does not say {what}", hint=hint)
+
+
+def action_in(words: Mapping[str, Any]) -> str | None:
+    """Return the word of `action`, in lower case; None if it is no string."""
+    action = words.get("action")
+    return action.strip().lower() if isinstance(action, str) else None
 
 
 def object_of(value: object, name: str, hint: str) -> Mapping[str, Any]:

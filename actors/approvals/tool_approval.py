@@ -14,7 +14,18 @@ from ..tools.delegation import MESSAGE, SERVER, is_remote
 from ..tools.tool import Tool
 from ..tools.verdict_facts import VerdictFacts
 from .asked import Occasion, Settled
-from .decided import COMMON, MAX_TEXT, NOT_IN_TIME, NOTHING_DONE, Decided, Expired, object_of, text_of, unfit
+from .decided import (
+    COMMON,
+    MAX_TEXT,
+    NOT_IN_TIME,
+    NOTHING_DONE,
+    Decided,
+    Expired,
+    action_in,
+    object_of,
+    text_of,
+    unfit,
+)
 from .description import describe_call, describe_delegation, shortened
 from .requirement import Requirement
 from .yes_or_no import Approved, Rejected, Respond, YesOrNo, YesOrNoDecision
@@ -100,8 +111,7 @@ class ToolQuestion(YesOrNo):
 
     @classmethod
     def _parse(cls, words: Mapping[str, Any]) -> YesOrNoDecision:
-        action = words.get("action")
-        if isinstance(action, str) and action.strip().lower() == Respond.marker[1]:
+        if ("action", action_in(words)) == Respond.marker:
             return _response(words)
         decision = super()._parse(words)
         # Ignored, a `result` with a yes would run the call although a person wrote an answer.

@@ -1,7 +1,7 @@
 """The rights to decide an approval that has a requirement, and the decisions that are votes. Pure.
 
 A yes is a decision that lets something happen: an approval or a retry. A response is the text that a model
-gets in place of a result: one is enough, as one rejection is, but of somebody who might approve. A person is
+gets in place of a result: one is enough, as one rejection is, but it takes the right to approve. A person is
 a principal whose credential names one; a relay is none, because it passes on the words of others. Two names
 that people take for the same one are those of one person (`runtime/same_name.py`). The first rule that
 matches applies:

@@ -49,7 +49,7 @@ class Policy:
                 rules[rule.place] = _rule(rule, mask)
         real = {rule["id"] for rule in rules.values() if "shadow" not in rule}
         rules |= {
-            place: {**rule, "id": _digits(["shadow", rule["id"]])}
+            place: {**rule, "id": _rule_id(["shadow", rule["id"]])}
             for place, rule in rules.items()
             if "shadow" in rule and rule["id"] in real
         }
@@ -106,15 +106,15 @@ def _rule(rule: Rule, mask: _Mask) -> Json:
         said["requires"] = {**attrs.asdict(requires), "approvers": sorted(set(requires.approvers))}
     content = {key: value for key, value in said.items() if value is not None}
     owner = rule.place.rpartition(".rules[")[0]  # so that the id stays if rules before it come or go
-    id = _digits([owner, content])
+    id = _rule_id([owner, content])
     in_order = attrs.evolve(rule, arguments=dict(sorted(rule.arguments.items())))
     # Not in the id, so that it stays when the rule counts; but another rule may have this id already (`of`).
     shadow = {"shadow": True} if rule.shadow else {}
     return {"id": id, "text": rule_text(in_order), **content, **shadow}
 
 
-def _digits(content: Sequence[Any]) -> str:
-    """The id of what has this content."""
+def _rule_id(content: Sequence[Any]) -> str:
+    """The id of a rule: a digest of its content."""
     return hashlib.sha256(json_text.canonical(content).encode()).hexdigest()[:8]
 
 

@@ -178,8 +178,8 @@ class Notifier:
             logger.warning("%d notifications to channel %r were given up: too many waited", count, channel)
         for each in {each.channel: each for each in lost}.values():
             await self._store.write(self._telling_others(each))
-            for queue in self._queues.values():
-                queue.wake()
+        for queue in self._queues.values():
+            queue.wake()
 
     async def _expand(self, rows: Sequence[OutboxRow]) -> None:
         """Store the deliveries of some rows, then drop the rows."""
@@ -313,8 +313,8 @@ class Notifier:
     # ------------------------------------------------------------------- ends
 
     async def end(self, delivery: ChannelDelivery) -> None:
-        """Store the end of a delivery, and the reminder that follows it. That one was given up is told to
-        the other channels."""
+        """Store the end of a delivery, and the reminder that follows it. The other channels are told of a
+        delivery that was given up."""
         new = [delivery, *await self._reminder_after(delivery)]
         if delivery.state == "given_up":
             self.observer.notified(delivery.channel, "given_up")

@@ -58,6 +58,8 @@ _END_OF_TIME = 253_402_300_800.0
 Answer: TypeAlias = Literal[
     "approved", "edited", "rejected", "answered", "expired", "void", "pending", "unknown"
 ]
+DECIDED: tuple[Answer, ...] = ("approved", "edited", "rejected", "answered")
+"""The answers that are decisions of people."""
 
 _STEP = re.compile(r'\{"key":"([^"\\]*)","kind":"([a-z]+)"')
 
@@ -87,7 +89,7 @@ class RecordedCall:
     requires: Requirement | None = None
     """Who had to approve it."""
     answer: Answer | None = None
-    """What a person decided; None: nobody was asked."""
+    """The outcome of the question; None: there was none."""
     waited: float | None = None
     """Seconds from the first question to the decision."""
     edited: Mapping[str, Any] | None = None

@@ -19,7 +19,7 @@ import attrs
 import trio
 
 from ...runtime.journal.passage import JournalReader
-from .recorded_call import Answer, Damage, RecordedCall, read_calls
+from .recorded_call import DECIDED, Answer, Damage, RecordedCall, read_calls
 
 DAY = 86_400.0
 WINDOWS = (DAY, 7 * DAY, 30 * DAY)
@@ -71,7 +71,7 @@ class CallFigures:
             self.actions["ask" if call.facts.held else call.facts.action] += 1
         if call.answer is not None:
             self.answers[call.answer] += 1
-            if call.waited is not None and call.answer in ("approved", "edited", "rejected", "answered"):
+            if call.waited is not None and call.answer in DECIDED:
                 self.waits.append(max(0.0, call.waited))
 
 

@@ -14,7 +14,7 @@ from ..text.values import KeyPath, Scalar, Table, Value, as_list, entry, items, 
 
 def check_notify(reader: Reader, root: Table, config: AgentConfig) -> None:
     """Report a webhook at an address that the agent will not connect to, as far as it can be known, and
-    reminders and escalations that nobody would hear of."""
+    reminders and escalations that no channel would get."""
     if config.notify is None:
         return
     written = entry(root.entries.get("notify"), "channels")

@@ -305,7 +305,7 @@ class PolicyCall(Shape):
     requires: Mapping[str, Any] | None = maybe("Who had to approve it.")
     answer: (
         Literal["approved", "edited", "rejected", "answered", "expired", "void", "pending", "unknown"] | None
-    ) = maybe("What people decided. Absent if nobody was asked.")
+    ) = maybe("What people decided. Absent without a question.")
     waited: float | None = maybe("Seconds from the first question to the decision.")
     edited: Mapping[str, Any] | None = maybe("The arguments as a person has edited them.")
     after_damage: bool = about("Whether an earlier event of the conversation cannot be read.")

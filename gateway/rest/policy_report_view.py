@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ...actors.gate.policies import StoredPolicy
+from ...actors.replay.recorded_call import DECIDED
 from ...actors.replay.rule_report import CallFigures, RuleReport
 from ..contract import system_shapes as s
 from .views import timestamp
@@ -80,9 +81,6 @@ def _figures(found: CallFigures) -> Mapping[str, Any]:
         "hits_7d": week,
         "hits_30d": month,
         "last_hit": timestamp(found.last) if found.last else None,
-        **{
-            answer: found.answers[answer]
-            for answer in ("approved", "edited", "rejected", "answered", "expired")
-        },
+        **{answer: found.answers[answer] for answer in (*DECIDED, "expired")},
         "median_wait_seconds": None if wait is None else round(wait, 3),
     }

@@ -13,6 +13,7 @@ from ...actors.approvals.tool_approval import ToolQuestion
 from ...actors.gate.gate import PolicyScope, policy_scopes, root_scope
 from ...actors.gate.halt import RULE
 from ...actors.notify.delivery import ChannelDelivery
+from ...actors.replay.recorded_call import DECIDED
 from ...actors.replay.rule_report import CallFigures
 from ...actors.tools.tool import Tool
 from ...config.text.interpolate import escape
@@ -52,7 +53,7 @@ async def calls_view(agent: Agent, uuid: str) -> dict[str, Any]:
         "calls": CallFigures.sum(nodes.values()).hits[-1],
         "would_run": would_run.hits[-1],
         "ran": would_run.actions["run"],
-        **{answer: would_run.answers[answer] for answer in ("approved", "edited", "rejected", "answered")},
+        **{answer: would_run.answers[answer] for answer in DECIDED},
     }
 
 

@@ -36,7 +36,7 @@ from .state import Conversation
 
 VERSION = 1
 """Of the text."""
-FOLD = "179251fb"
+FOLD = "fa85a44c"
 """The digest of the modules that read and fold events (tests/actors/log/test_extract.py has the rule)."""
 FORM = f"{VERSION}.{FOLD}"
 FEWEST = 100

@@ -307,6 +307,8 @@ def warnings(report: ReplayReport) -> Iterator[str]:
 
 def report_lines(report: ReplayReport, file: str) -> Iterator[str]:
     """A report for a person."""
+    from ....actors.replay.recorded_call import DECIDED
+
     if not report.calls:
         yield "no calls"
         return
@@ -323,8 +325,7 @@ def report_lines(report: ReplayReport, file: str) -> Iterator[str]:
     yield f"rules of {file}"
     yield "      HITS   CHANGED  APPROVED    EDITED  REJECTED  ANSWERED  RULE"
     for use in report.rules.values():
-        answers = (use.answers[each] for each in ("approved", "edited", "rejected", "answered"))
-        counts = (use.hits, use.changes, *answers)
+        counts = (use.hits, use.changes, *(use.answers[each] for each in DECIDED))
         yield f"{''.join(f'{count:>10}' for count in counts)}  {use.text}"
     for group, words in _TITLES.items():
         if count := report.groups[group]:

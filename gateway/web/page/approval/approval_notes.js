@@ -1,4 +1,5 @@
-// Short parts of a card: the path of a question from another agent, the replaced approval, and who was told.
+// Short parts of a card: the path of a question from another agent, the replaced approval, and the channels
+// that were told.
 
 import { channelsTold } from "./approval_text.js";
 import { h, icon } from "../core/dom.js";
